@@ -1,0 +1,45 @@
+{{- define "episode-operator.labels" -}}
+app.kubernetes.io/name: episode-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "episode-operator.selector" -}}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* Rules of the operator inside a namespace whose Episodes it runs. */}}
+{{- define "episode-operator.rules" -}}
+- apiGroups: [episodes.dev]
+  resources: [episodes]
+  verbs: [get, list, watch, delete]
+- apiGroups: [episodes.dev]
+  resources: [episodes/status]
+  verbs: [patch]
+- apiGroups: [episodes.dev]
+  resources: [episoderesults]
+  verbs: [get, create]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete]
+- apiGroups: [""]
+  resources: [pods/exec]
+  verbs: [get, create]
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create]
+{{- if .Values.operator.secretReferences }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+{{- end }}
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+- apiGroups: [networking.k8s.io]
+  resources: [networkpolicies]
+  verbs: [create]
+{{- end }}

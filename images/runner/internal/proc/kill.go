@@ -1,0 +1,109 @@
+package proc
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+type entry struct {
+	pid, parent, group, session int
+	zombie                      bool
+}
+
+// processes lists /proc. A process may come and go meanwhile, so callers repeat until nothing is left.
+func processes() []entry {
+	directory, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	names, _ := directory.Readdirnames(-1)
+	directory.Close()
+	var found []entry
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + name + "/stat")
+		if err != nil {
+			continue
+		}
+		// The command's name, in brackets, may hold anything, brackets too.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 4 {
+			continue
+		}
+		number := func(at int) int { value, _ := strconv.Atoi(string(fields[at])); return value }
+		found = append(found, entry{
+			pid: pid, parent: number(1), group: number(2), session: number(3),
+			zombie: fields[0][0] == 'Z' || fields[0][0] == 'X',
+		})
+	}
+	return found
+}
+
+const killRounds = 20
+
+// killTree kills a session, its process group and everything that descends from leader, until nothing is left.
+func killTree(leader int) {
+	_ = unix.Kill(-leader, unix.SIGKILL)
+	known := map[int]bool{leader: true}
+	for round := range killRounds {
+		alive := 0
+		all := processes()
+		// Descendants first become known, parents before children or not: hence until nothing is added.
+		for added := true; added; {
+			added = false
+			for _, process := range all {
+				if !known[process.pid] && (process.session == leader || known[process.parent]) {
+					known[process.pid] = true
+					added = true
+				}
+			}
+		}
+		for _, process := range all {
+			if known[process.pid] && !process.zombie {
+				alive++
+				_ = unix.Kill(process.pid, unix.SIGKILL)
+			}
+		}
+		if alive == 0 {
+			return
+		}
+		time.Sleep(time.Duration(round+1) * time.Millisecond)
+	}
+}
+
+// KillAll kills every process but PID 1 and the spared ones. Where new ones come faster than rounds, the last resort is
+// the kernel's own kill(-1), which is atomic but hits the attached runner too: the operator then attaches again.
+// It returns the processes that could not be killed.
+func KillAll(spared map[int]bool) (killed int, left []int) {
+	own := os.Getpid()
+	seen := map[int]bool{}
+	for round := range killRounds + 5 {
+		left = left[:0]
+		if round >= killRounds && own == 1 {
+			_ = unix.Kill(-1, unix.SIGKILL)
+		}
+		for _, process := range processes() {
+			if process.pid == own || spared[process.pid] || process.zombie {
+				continue
+			}
+			left = append(left, process.pid)
+			if !seen[process.pid] {
+				seen[process.pid] = true
+				killed++
+			}
+			_ = unix.Kill(process.pid, unix.SIGKILL)
+		}
+		if len(left) == 0 {
+			return killed, nil
+		}
+		time.Sleep(time.Duration(min(round+1, 10)) * time.Millisecond)
+	}
+	return killed, left
+}

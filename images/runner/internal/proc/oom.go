@@ -1,0 +1,101 @@
+package proc
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// victimScore makes children the first victims when memory runs out. The score is inherited at fork, and only a
+// process of the same user may set it later, so the runner raises its own while it forks.
+type victimScore struct {
+	file *os.File
+	own  string
+}
+
+func openVictimScore() victimScore {
+	file, err := os.OpenFile("/proc/self/oom_score_adj", os.O_RDWR, 0)
+	if err != nil {
+		return victimScore{}
+	}
+	var buffer [16]byte
+	n, _ := file.Read(buffer[:])
+	score := victimScore{file: file, own: strings.TrimSpace(string(buffer[:n]))}
+	// Where the way back is not allowed (no CAP_SYS_RESOURCE and a floor above), never leave.
+	if score.own == "1000" || score.set("1000") != nil || score.set(score.own) != nil {
+		return victimScore{}
+	}
+	return score
+}
+
+func (v victimScore) set(value string) error {
+	_, err := v.file.WriteAt([]byte(value), 0)
+	return err
+}
+
+func (v victimScore) raise() {
+	if v.file != nil {
+		_ = v.set("1000")
+	}
+}
+
+func (v victimScore) restore() {
+	if v.file != nil {
+		_ = v.set(v.own)
+	}
+}
+
+// oomCounter reads how many processes of the container the kernel has killed for want of memory.
+type oomCounter struct{ file *os.File }
+
+func openOomCounter() oomCounter {
+	for _, path := range oomFiles() {
+		if file, err := os.Open(path); err == nil {
+			counter := oomCounter{file: file}
+			if counter.read() >= 0 {
+				return counter
+			}
+			file.Close()
+		}
+	}
+	return oomCounter{}
+}
+
+// oomFiles lists the counter's places: where the container sees its own cgroup as the root, then by name.
+func oomFiles() []string {
+	files := []string{}
+	memberships, _ := os.ReadFile("/proc/self/cgroup")
+	lines := bufio.NewScanner(bytes.NewReader(memberships))
+	for lines.Scan() {
+		fields := strings.SplitN(lines.Text(), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		if fields[1] == "memory" {
+			files = append(files, "/sys/fs/cgroup/memory"+fields[2]+"/memory.oom_control")
+		}
+		if fields[0] == "0" && fields[1] == "" {
+			files = append(files, "/sys/fs/cgroup"+fields[2]+"/memory.events")
+		}
+	}
+	return append(files, "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
+}
+
+// read returns -1 where the count is not to be had.
+func (c oomCounter) read() int64 {
+	if c.file == nil {
+		return -1
+	}
+	var buffer [1024]byte
+	n, _ := c.file.ReadAt(buffer[:], 0)
+	for _, line := range strings.Split(string(buffer[:n]), "\n") {
+		if value, found := strings.CutPrefix(line, "oom_kill "); found {
+			if count, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64); err == nil {
+				return count
+			}
+		}
+	}
+	return -1
+}

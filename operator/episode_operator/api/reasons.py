@@ -1,0 +1,103 @@
+"""The closed lists of condition types and reasons; docs/reasons.md is made from them."""
+
+from enum import StrEnum
+
+
+class ConditionType(StrEnum):
+    """Condition types of an Episode (metav1.Condition)."""
+
+    SANDBOX_READY = "SandboxReady"
+    AGENT_COMPLETED = "AgentCompleted"
+    VERIFIED = "Verified"
+    FAILED = "Failed"
+    FINISHED = "Finished"
+
+
+class Phase(StrEnum):
+    """One word for `kubectl get`, derived from the conditions."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    VERIFYING = "Verifying"
+    FINISHED = "Finished"
+
+
+class Verdict(StrEnum):
+    """What the verifier said; NoVerdict is never a reward."""
+
+    PASSED = "Passed"
+    FAILED = "Failed"
+    NO_VERDICT = "NoVerdict"
+
+
+class AgentEnd(StrEnum):
+    """Why the agent stopped; each of these is graded."""
+
+    NATURAL_FINISH = "NaturalFinish"
+    MAX_TURNS = "MaxTurns"
+    CONTEXT_LIMIT = "ContextLimit"
+    AGENT_TIMEOUT = "AgentTimeout"
+    ORACLE_COMPLETED = "OracleCompleted"
+    SCRIPT_COMPLETED = "ScriptCompleted"
+
+
+class NoVerdictReason(StrEnum):
+    """Why there is no verdict."""
+
+    # The sandbox or the cluster failed; retried on a fresh pod.
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    UNSCHEDULABLE = "Unschedulable"
+    START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
+    CONTAINER_FAILED = "ContainerFailed"
+    OOM_KILLED = "OOMKilled"
+    EVICTED = "Evicted"
+    POD_DEADLINE_EXCEEDED = "PodDeadlineExceeded"
+    POD_LOST = "PodLost"
+    SESSION_LOST = "SessionLost"
+    RESULT_STORE_FULL = "ResultStoreFull"
+    # The model server failed; retried on a fresh pod.
+    MODEL_UNAVAILABLE = "ModelUnavailable"
+    MODEL_OVERLOADED = "ModelOverloaded"
+    MODEL_TIMEOUT = "ModelTimeout"
+    MODEL_BAD_RESPONSE = "ModelBadResponse"
+    # The input or the configuration is wrong; a retry would fail alike.
+    MODEL_NOT_FOUND = "ModelNotFound"
+    MODEL_REFUSED = "ModelRefused"
+    SCALE_OUT_DISABLED = "ScaleOutDisabled"
+    LOGPROBS_MODE_MISMATCH = "LogprobsModeMismatch"
+    INVALID_TASK = "InvalidTask"
+    SETUP_FAILED = "SetupFailed"
+    ORACLE_FAILED = "OracleFailed"
+    # The verifier ran and said nothing that counts.
+    VERIFIER_TIMEOUT = "VerifierTimeout"
+    VERIFIER_ERROR = "VerifierError"
+    REWARD_MISSING = "RewardMissing"
+    REWARD_INVALID = "RewardInvalid"
+    NO_TESTS_COLLECTED = "NoTestsCollected"
+    PYTEST_MISSING = "PytestMissing"
+    PYTHON_MISSING = "PythonMissing"
+    # The Episode as a whole.
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    INTERNAL_ERROR = "InternalError"
+
+
+INFRASTRUCTURE = frozenset(
+    {
+        NoVerdictReason.IMAGE_PULL_FAILED,
+        NoVerdictReason.UNSCHEDULABLE,
+        NoVerdictReason.START_DEADLINE_EXCEEDED,
+        NoVerdictReason.CONTAINER_FAILED,
+        NoVerdictReason.OOM_KILLED,
+        NoVerdictReason.EVICTED,
+        NoVerdictReason.POD_DEADLINE_EXCEEDED,
+        NoVerdictReason.POD_LOST,
+        NoVerdictReason.SESSION_LOST,
+        NoVerdictReason.MODEL_UNAVAILABLE,
+        NoVerdictReason.MODEL_OVERLOADED,
+        NoVerdictReason.MODEL_TIMEOUT,
+        NoVerdictReason.MODEL_BAD_RESPONSE,
+        NoVerdictReason.INTERNAL_ERROR,
+    }
+)
+"""Reasons that a fresh pod may cure; all others would fail alike and are not retried."""

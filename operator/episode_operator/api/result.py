@@ -1,0 +1,154 @@
+"""The EpisodeResult resource: what an Episode gave; it outlives the Episode."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from episode_operator.api.agent import AgentKind, Sampling
+from episode_operator.api.base import ApiModel, cel, validations
+from episode_operator.api.episode import Group
+from episode_operator.api.reasons import Verdict
+
+
+class EpisodeReference(ApiModel):
+    """The Episode a result is of."""
+
+    name: str = Field(description="Name of the Episode.")
+    uid: str = Field(description="Uid of the Episode.")
+
+
+class Counts(ApiModel):
+    """How much happened; every number is counted, none estimated."""
+
+    turns: int = Field(default=0, description="Turns of the agent.", ge=0)
+    tool_calls: int = Field(default=0, description="Tool calls run.", ge=0)
+    tool_errors: int = Field(default=0, description="Tool calls answered with an error.", ge=0)
+    malformed_calls: int = Field(default=0, description="Tool calls that did not parse.", ge=0)
+    tokens: int = Field(default=0, description="Tokens in the training row.", ge=0)
+    sampled_tokens: int = Field(default=0, description="Of these, sampled by the model.", ge=0)
+
+
+class Timings(ApiModel):
+    """Where the time went, in seconds."""
+
+    sandbox_start_seconds: float = Field(default=0, description="Pod creation to running.", ge=0)
+    setup_seconds: float = Field(default=0, description="Files and setup script.", ge=0)
+    agent_seconds: float = Field(default=0, description="The agent loop as a whole.", ge=0)
+    model_seconds: float = Field(default=0, description="Of it, waiting for the model.", ge=0)
+    tool_seconds: float = Field(default=0, description="Of it, running tools.", ge=0)
+    verifier_seconds: float = Field(default=0, description="The verifier.", ge=0)
+
+
+class WeightSpan(ApiModel):
+    """Row positions sampled by one version of the weights."""
+
+    version: str = Field(description="Weight version as the server named it.")
+    start: int = Field(description="First position in the row.", ge=0)
+    end: int = Field(description="Position after the last.", ge=0)
+
+
+class Blob(ApiModel):
+    """Bytes stored inline or in numbered ConfigMaps; check sha256 after reading."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            cel(
+                "has(self.inline) != has(self.parts)",
+                "exactly one of inline, parts must be set",
+            )
+        )
+    )
+
+    encoding: Literal["safetensors+zstd", "json+zstd"] = Field(description="How to decode it.")
+    sha256: str = Field(description="Of the stored bytes, hex.", pattern=r"^[0-9a-f]{64}$")
+    size: int = Field(description="Stored bytes.", ge=0)
+    inline: str | None = Field(default=None, description="The bytes, base64.")
+    parts: list[str] | None = Field(
+        default=None,
+        description="ConfigMaps whose binaryData.part hold the bytes, in order.",
+        max_length=1024,
+    )
+
+
+class ModelReference(ApiModel):
+    """Which model was sampled, and how: needed to use the logprobs."""
+
+    name: str = Field(description="Name of the model.")
+    logprobs_mode: Literal["processed", "raw"] = Field(
+        description="Whether logprobs are of the processed or the raw distribution."
+    )
+    sampling: Sampling = Field(description="Sampling parameters.")
+
+
+class EpisodeResultSpec(ApiModel):
+    """The outcome; written once."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            cel("self == oldSelf", "an EpisodeResult is written once"),
+            cel(
+                "(self.verdict == 'NoVerdict') == !has(self.reward)",
+                "reward must be set exactly when there is a verdict",
+                field_path=".reward",
+            ),
+        )
+    )
+
+    episode: EpisodeReference = Field(description="The Episode this is the result of.")
+    group: Group | None = Field(default=None, description="Its training group.")
+    verdict: Verdict = Field(description="Passed, Failed or NoVerdict.")
+    reason: str = Field(description="Why the Episode ended as it did.")
+    message: str = Field(default="", description="Details.", max_length=32_768)
+    reward: float | None = Field(
+        default=None, description="The reward; absent when there is no verdict."
+    )
+    reward_components: dict[str, float] = Field(
+        default={}, description="What the reward is made of, by the contract's names."
+    )
+    harness: str = Field(description="The contract that scored it: pytest, testScript or testCode.")
+    agent_kind: AgentKind = Field(description="Who acted.")
+    agent_end: str | None = Field(
+        default=None, description="Why the agent stopped; absent when it did not get to an end."
+    )
+    image: str = Field(description="Image of the sandbox, as resolved by the node if known.")
+    model: ModelReference | None = Field(default=None, description="The model sampled from.")
+    counts: Counts = Field(default=Counts(), description="Turns, calls and tokens.")
+    timings: Timings = Field(default=Timings(), description="Seconds by part.")
+    weight_versions: list[WeightSpan] = Field(
+        default=[], description="Which weights sampled which positions.", max_length=4096
+    )
+    tokens: Blob | None = Field(
+        default=None,
+        description="The training row (docs/payload.md); absent for agents that sample nothing.",
+    )
+    messages: Blob | None = Field(default=None, description="The conversation, as a JSON list.")
+    verifier_output: str = Field(
+        default="", description="The end of the verifier's output.", max_length=16_384
+    )
+    pod_uid: str | None = Field(default=None, description="Uid of the pod that was verified.")
+    started_at: datetime = Field(description="When the Episode started.")
+    finished_at: datetime = Field(description="When the verdict was known.")
+
+
+class EpisodeResultStatus(ApiModel):
+    """Delivery state; written by the trainer bridge only."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    delivery: Literal["Pending", "Sending", "Delivered", "Unknown", "Dropped"] | None = Field(
+        default=None, description="Where the result is on its way to the trainer."
+    )
+    reason: str | None = Field(default=None, description="Why it was dropped.")
+
+
+class EpisodeResult(ApiModel):
+    """The result of an Episode."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    metadata: dict[str, Any] = Field(description="Standard object metadata.")
+    spec: EpisodeResultSpec = Field(description="The outcome.")
+    status: EpisodeResultStatus = Field(
+        default=EpisodeResultStatus(), description="Delivery state."
+    )

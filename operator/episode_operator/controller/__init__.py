@@ -1,0 +1,1 @@
+"""Performs what lifecycle decides: one asyncio task for each live Episode."""

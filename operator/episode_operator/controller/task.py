@@ -1,0 +1,263 @@
+"""The life of one Episode: observe, ask lifecycle for the next step, perform it, again."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from typing import Any
+
+from episode_operator.api.episode import Episode, EpisodeStatus
+from episode_operator.api.labels import (
+    EPISODE_NAME,
+    EPISODE_UID,
+    FIELD_MANAGER,
+    label_value,
+    pod_name,
+    result_name,
+)
+from episode_operator.api.reasons import NoVerdictReason, Verdict
+from episode_operator.api.result import EpisodeResult
+from episode_operator.controller import events, metrics, results, status
+from episode_operator.controller.attempt import Attempt
+from episode_operator.kube.client import (
+    EPISODES,
+    NETWORK_POLICIES,
+    PODS,
+    AlreadyExistsError,
+    KubernetesClient,
+    NotFoundError,
+)
+from episode_operator.lifecycle import pods, step
+from episode_operator.lifecycle.outcome import Failure, Outcome
+from episode_operator.lifecycle.pods import PodView
+from episode_operator.results import writer
+from episode_operator.sandbox.pod import (
+    SandboxSettings,
+    build_network_policy,
+    build_pod,
+)
+
+logger = logging.getLogger(__name__)
+
+_RECHECK_SECONDS = 30.0
+"""Longest wait between two looks: a lost watch event delays an Episode, but never stops it."""
+
+
+class EpisodeTask:
+    """Runs one Episode to its end. `wake` is called whenever something about it changed."""
+
+    def __init__(
+        self, client: KubernetesClient, episode: Episode, settings: SandboxSettings
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self.episode = episode
+        self._changed = asyncio.Event()
+        self._driver: asyncio.Task[Outcome] | None = None
+        self._result: EpisodeResult | None = None
+
+    def wake(self) -> None:
+        """Look again now."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Perform steps until nothing is left to do."""
+        try:
+            while True:
+                self._changed.clear()
+                action = step.next_step(self.episode.spec, await self._observe())
+                logger.debug("%s: %s", self.episode.name, action)
+                if isinstance(action, step.Done):
+                    return
+                await self._perform(action)
+        finally:
+            await self._stop_driver()
+
+    async def _observe(self) -> step.Observed:
+        episode = self.episode
+        found = await self._client.list(
+            PODS, episode.namespace, labels={EPISODE_UID: episode.uid}
+        )
+        current = pod_name(episode.name, episode.status.attempt)
+        pod = next((p for p in found if p["metadata"]["name"] == current), None)
+        observed = step.Observed(
+            now=time.time(),
+            created=episode.created.timestamp(),
+            status=episode.status,
+            pod=pods.view(pod) if pod is not None else None,
+        )
+        self._result = await writer.load(
+            self._client, namespace=episode.namespace, name=result_name(episode.name, episode.uid)
+        )
+        leftover = found if observed.finished else [p for p in found if p is not pod]
+        return step.Observed(
+            now=observed.now,
+            created=observed.created,
+            status=observed.status,
+            pod=observed.pod,
+            stale_pods=bool(leftover),
+            driving=self._driver is not None and not self._driver.done(),
+            outcome=self._outcome(),
+            published=self._result is not None,
+        )
+
+    def _outcome(self) -> Outcome | None:
+        if self._driver is None or not self._driver.done():
+            return None
+        error = self._driver.exception()
+        if error is None:
+            return self._driver.result()
+        logger.error("%s: driving failed", self.episode.name, exc_info=error)
+        return Outcome(Failure(NoVerdictReason.INTERNAL_ERROR, f"{type(error).__name__}: {error}"))
+
+    async def _perform(self, action: step.Action) -> None:
+        match action:
+            case step.Wait(until):
+                await self._wait(until)
+            case step.CreatePod():
+                await self._create_pod()
+            case step.RecordPod(pod):
+                await self._apply(status.recorded(self.episode, pod))
+            case step.Drive(pod):
+                await self._drive(pod)
+            case step.NextAttempt(failure):
+                await self._next_attempt(failure)
+            case step.DeletePods():
+                await self._delete_pods()
+            case step.Publish(outcome):
+                await self._publish(outcome)
+            case step.Finish():
+                await self._finish()
+            case step.DeleteEpisode():
+                await self._client.delete(
+                    EPISODES, self.episode.namespace, self.episode.name, uid=self.episode.uid
+                )
+                await asyncio.sleep(_RECHECK_SECONDS)
+
+    async def _wait(self, until: float | None) -> None:
+        limit = _RECHECK_SECONDS if until is None else max(0.05, until - time.time())
+        waiting = {asyncio.ensure_future(self._changed.wait())}
+        if self._driver is not None and not self._driver.done():
+            waiting.add(self._driver)
+        try:
+            await asyncio.wait(
+                waiting,
+                timeout=min(limit, _RECHECK_SECONDS),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            waiting.discard(self._driver)  # type: ignore[arg-type]
+            for future in waiting:
+                future.cancel()
+
+    async def _apply(self, new: EpisodeStatus) -> None:
+        body = status.body(self.episode, new)
+        await self._client.apply_status(EPISODES, body, manager=FIELD_MANAGER)
+        self.episode = self.episode.model_copy(update={"status": new})
+
+    async def _event(self, reason: str, message: str, *, warning: bool = False) -> None:
+        kind: Any = "Warning" if warning else "Normal"
+        await events.emit(self._client, self.episode, reason=reason, message=message, kind=kind)
+
+    async def _create_pod(self) -> None:
+        episode = self.episode
+        name = pod_name(episode.name, episode.status.attempt)
+        if episode.status.pod_name != name:
+            await self._apply(status.starting(episode, name, status.utc_now()))
+        with contextlib.suppress(AlreadyExistsError):
+            await self._client.create(NETWORK_POLICIES, build_network_policy(episode))
+        try:
+            await self._client.create(
+                PODS, build_pod(episode, episode.status.attempt, self._settings)
+            )
+            await self._event("PodCreated", f"created pod {name}")
+        except AlreadyExistsError:
+            await self._check_name_is_ours(name)
+
+    async def _check_name_is_ours(self, name: str) -> None:
+        """A pod of our name that is not ours blocks the Episode; say so instead of looping."""
+        pod = await self._client.get(PODS, self.episode.namespace, name)
+        if pod and pod["metadata"].get("labels", {}).get(EPISODE_UID) != self.episode.uid:
+            message = f"pod {name} belongs to something else; delete it or rename the Episode"
+            await self._event("PodNameTaken", message, warning=True)
+            await self._wait(None)
+
+    async def _drive(self, pod: PodView) -> None:
+        await self._apply(status.ready(self.episode, pod, status.utc_now()))
+        await self._event("SandboxReady", f"pod {pod.name} runs")
+        attempt = Attempt(self._client, self.episode, pod, on_agent_end=self._agent_completed)
+        self._driver = asyncio.create_task(attempt.run(), name=f"drive-{self.episode.name}")
+
+    async def _agent_completed(self, end: str, turns: int, message: str) -> None:
+        await self._apply(
+            status.agent_completed(
+                self.episode, end=end, turns=turns, message=message, now=status.utc_now()
+            )
+        )
+        await self._event("AgentCompleted", f"{end} after {turns} turns")
+
+    async def _stop_driver(self) -> None:
+        if self._driver is not None:
+            self._driver.cancel()
+            await asyncio.wait({self._driver})
+            self._driver = None
+
+    async def _next_attempt(self, failure: Failure) -> None:
+        await self._stop_driver()
+        metrics.ATTEMPTS_FAILED.labels(failure.reason).inc()
+        await self._event(
+            failure.reason,
+            f"attempt {self.episode.status.attempt} "
+            f"(pod uid {self.episode.status.pod_uid}): {failure.message}",
+            warning=True,
+        )
+        await self._apply(status.next_attempt(self.episode, failure, status.utc_now()))
+
+    async def _delete_pods(self) -> None:
+        episode = self.episode
+        current = pod_name(episode.name, episode.status.attempt)
+        for pod in await self._client.list(
+            PODS, episode.namespace, labels={EPISODE_UID: episode.uid}
+        ):
+            metadata = pod["metadata"]
+            if self.episode.status.completion_time is not None or metadata["name"] != current:
+                await self._client.delete(
+                    PODS, episode.namespace, metadata["name"], uid=metadata["uid"]
+                )
+
+    async def _publish(self, outcome: Outcome) -> None:
+        await self._stop_driver()
+        episode = self.episode
+        group = {"episodes.dev/group": label_value(episode.spec.group.name)} if (
+            episode.spec.group
+        ) else {}
+        await writer.write(
+            self._client,
+            name=result_name(episode.name, episode.uid),
+            namespace=episode.namespace,
+            labels={EPISODE_UID: episode.uid, EPISODE_NAME: label_value(episode.name), **group},
+            spec=results.spec(episode, outcome, status.utc_now()),
+            row=outcome.report.agent.row if outcome.report else None,
+            conversation=outcome.report.agent.messages if outcome.report else None,
+        )
+
+    async def _finish(self) -> None:
+        assert self._result is not None  # lifecycle finishes only what is published
+        spec = self._result.spec
+        await self._apply(status.finished(self.episode, self._result, status.utc_now()))
+        metrics.EPISODES_FINISHED.labels(spec.verdict, spec.reason).inc()
+        reward = "" if spec.reward is None else f", reward {spec.reward:g}"
+        await self._event(
+            spec.reason,
+            f"{spec.verdict}{reward}: {spec.message or spec.reason}",
+            warning=spec.verdict is Verdict.NO_VERDICT,
+        )
+
+
+async def refresh(client: KubernetesClient, episode: Episode) -> Episode | None:
+    """The Episode as it is now, or None if it is gone."""
+    try:
+        stored = await client.get(EPISODES, episode.namespace, episode.name)
+    except NotFoundError:
+        return None
+    return Episode.model_validate(stored) if stored is not None else None

@@ -1,0 +1,1 @@
+"""The API server: credentials, and a small client of raw JSON objects."""

@@ -1,0 +1,1 @@
+"""The life of an Episode as one pure function over one transition table."""

