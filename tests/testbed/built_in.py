@@ -47,7 +47,9 @@ class BuiltIn:
         for name in PARTS:
             process = running.get(name)
             state = "[green]running[/]" if process else "[red]down[/]"
-            table.add_row(name, state, str(process.pid) if process else "", str(LOGS / f"{name}.log"))
+            table.add_row(
+                name, state, str(process.pid) if process else "", str(LOGS / f"{name}.log")
+            )
         answers, ready = api_ready(), node_ready()
         table.add_row("API server", "[green]ready[/]" if answers else "[red]not ready[/]", "", "")
         table.add_row("node", "[green]Ready[/]" if ready else "[red]not Ready[/]", "", "")

@@ -57,7 +57,9 @@ def up() -> None:
         _apply_addons(programs["kubernetes"] / "kubectl", coredns.reference)
     _start_stage(all_parts, 2)
     _wait("node", node_ready, LOGS / "kubelet.log")
+    _start_stage(all_parts, 3)  # kube-router ends itself where there is no node yet
     _wait("cluster DNS", _dns_ready, LOGS / "kubelet.log")
+    _all_alive(all_parts)
 
 
 def _prepare() -> dict[str, Path]:
@@ -124,14 +126,21 @@ def _ensure_part(part: Part, say: Callable[[str], None]) -> None:
         stop([running])
     started = start(daemon)
     say(f"waiting for {daemon.name}")
-    answered = wait_until(
-        lambda: started.poll() is not None or part.ready(), seconds=READY_SECONDS
-    )
+    answered = wait_until(lambda: started.poll() is not None or part.ready(), seconds=READY_SECONDS)
     if started.poll() is not None:
-        raise TestbedError(f"{daemon.name} ended right after its start", hint=REPAIR, log=daemon.log)
+        raise TestbedError(
+            f"{daemon.name} ended right after its start", hint=REPAIR, log=daemon.log
+        )
     if not answered:
         message = f"{daemon.name} does not answer after {READY_SECONDS:.0f} s"
         raise TestbedError(message, hint=REPAIR, log=daemon.log)
+
+
+def _all_alive(all_parts: list[Part]) -> None:
+    for part in all_parts:
+        if find(part.daemon) is None:
+            message = f"{part.daemon.name} ended after it had started"
+            raise TestbedError(message, hint=REPAIR, log=part.daemon.log)
 
 
 def _apply_addons(kubectl: Path, coredns_image: str) -> None:

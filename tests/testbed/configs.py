@@ -39,9 +39,7 @@ def write(pause_image: str) -> None:
     hosts = CERTS / REGISTRY / "hosts.toml"
     hosts.parent.mkdir(parents=True, exist_ok=True)
     address = f'"http://{REGISTRY}"'
-    hosts.write_text(
-        f'server = {address}\n[host.{address}]\ncapabilities = ["pull", "resolve"]\n'
-    )
+    hosts.write_text(f'server = {address}\n[host.{address}]\ncapabilities = ["pull", "resolve"]\n')
 
 
 def _json(file: Path, document: dict[str, Any]) -> None:
@@ -76,6 +74,7 @@ conf_dir = "{CNI_CONFIG}"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+Root = "{RUN}/runc"
 SystemdCgroup = false
 """
 

@@ -22,7 +22,6 @@ from tests.testbed.paths import (
     POD_CIDR,
     REGISTRY,
     SERVICE_CIDR,
-    STATE,
 )
 from tests.testbed.pki import kubeconfig_of
 from tests.testbed.processes import Daemon
@@ -52,7 +51,7 @@ def parts(programs: dict[str, Path]) -> list[Part]:
         Part(_scheduler(kubernetes), lambda: _https("127.0.0.1:10259"), 2),
         Part(_kubelet(kubernetes), lambda: _http("http://127.0.0.1:10248/healthz"), 2),
         Part(_proxy(kubernetes), lambda: _http("http://127.0.0.1:10256/livez"), 2),
-        Part(_router(router), lambda: _http("http://127.0.0.1:20244/healthz"), 2),
+        Part(_router(router), _policies_enforced, 3),
     ]
 
 
@@ -60,7 +59,7 @@ def api_get(path: str) -> str:
     """Read a path of the API server as the administrator; OSError when it does not answer."""
     context = ssl.create_default_context(cafile=str(PKI / "ca.crt"))
     context.load_cert_chain(PKI / "admin.crt", PKI / "admin.key")
-    with urllib.request.urlopen(  # noqa: S310
+    with urllib.request.urlopen(
         API_SERVER + path, timeout=PROBE_SECONDS, context=context
     ) as answer:
         return str(answer.read().decode())
@@ -89,9 +88,16 @@ def containerd_answers() -> bool:
     return succeeds(["ctr", "--address", str(CONTAINERD_SOCKET), "version"], timeout_seconds=5)
 
 
+def _policies_enforced() -> bool:
+    """Whether kube-router lives and its rules stand; its health alone says yes before they do."""
+    return _http("http://127.0.0.1:20244/healthz") and succeeds(
+        ["iptables", "--wait", "--list-rules", "KUBE-ROUTER-FORWARD"]
+    )
+
+
 def _http(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=PROBE_SECONDS):  # noqa: S310
+        with urllib.request.urlopen(url, timeout=PROBE_SECONDS):
             return True
     except OSError:
         return False
@@ -100,7 +106,7 @@ def _http(url: str) -> bool:
 def _https(address: str) -> bool:
     unverified = ssl._create_unverified_context()  # a self-signed certificate on loopback
     try:
-        with urllib.request.urlopen(  # noqa: S310
+        with urllib.request.urlopen(
             f"https://{address}/healthz", timeout=PROBE_SECONDS, context=unverified
         ):
             return True
@@ -226,5 +232,4 @@ def _router(programs: Path) -> Daemon:
         "--health-port=20244",
         "--metrics-port=0",
     )
-    # It writes a lock and reads /etc/kube-router relative to nothing of ours.
-    return Daemon("kube-router", argv, files=(PKI / "ca.crt",), environment={"HOME": str(STATE)})
+    return Daemon("kube-router", argv, files=(PKI / "ca.crt",))

@@ -25,7 +25,7 @@ def engine_answers() -> bool:
 
 
 class Kind:
-    """One kind node that pulls from a registry container under the name that this host pushes to."""
+    """One kind node; its registry container has the same name from here and from the node."""
 
     kubeconfig: Path = KUBECONFIG
     registry: str = REGISTRY
@@ -84,7 +84,15 @@ class Kind:
         hosts = f'[host."http://{REGISTRY_NAME}:5000"]\n'
         node = f"{NAME}-control-plane"
         run(["docker", "exec", node, "mkdir", "-p", folder])
-        write = ["docker", "exec", "--interactive", node, "cp", "/dev/stdin", f"{folder}/hosts.toml"]
+        write = [
+            "docker",
+            "exec",
+            "--interactive",
+            node,
+            "cp",
+            "/dev/stdin",
+            f"{folder}/hosts.toml",
+        ]
         run(write, stdin=hosts)
         networks = json.loads(run(["docker", "inspect", REGISTRY_NAME]))[0]["NetworkSettings"]
         if "kind" not in networks["Networks"]:

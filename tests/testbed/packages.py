@@ -34,7 +34,9 @@ HINT = (
 def ensure(say: Callable[[str], None]) -> None:
     """Install what is missing; nothing is asked of the network when all is there."""
     if os.geteuid() != 0:
-        raise TestbedError("the built-in testbed runs containers and so must run as root", hint=HINT)
+        raise TestbedError(
+            "the built-in testbed runs containers and so must run as root", hint=HINT
+        )
     missing = [name for name in PACKAGES if not _installed(name)]
     if not missing:
         return

@@ -105,7 +105,7 @@ def stop(processes: Iterable[Running], *, grace_seconds: float = 10.0) -> None:
 
 def container_pids() -> list[int]:
     """Processes in the control groups of the testbed's pods: those that containers run."""
-    pids = set()
+    pids: set[int] = set()
     for file in CGROUP_MOUNTS.glob(f"**/{CGROUP}/**/cgroup.procs"):
         pids.update(int(line) for line in file.read_text().split())
     return sorted(pids)

@@ -19,7 +19,7 @@ def run(
     hint: str | None = None,
     timeout_seconds: float | None = None,
 ) -> str:
-    """Run to the end and return the standard output; a failure is a TestbedError with the output."""
+    """Run to the end, return the standard output; a failure is a TestbedError with the output."""
     try:
         done = subprocess.run(
             argv,
@@ -45,7 +45,11 @@ def succeeds(argv: Sequence[str], *, timeout_seconds: float = 20.0) -> bool:
     """Whether the program is there and exits 0 in time."""
     try:
         done = subprocess.run(
-            argv, capture_output=True, check=False, timeout=timeout_seconds, stdin=subprocess.DEVNULL
+            argv,
+            capture_output=True,
+            check=False,
+            timeout=timeout_seconds,
+            stdin=subprocess.DEVNULL,
         )
     except (FileNotFoundError, subprocess.TimeoutExpired):
         return False
@@ -64,9 +68,7 @@ def download(action: Callable[[], str], say: Callable[[str], None]) -> str:
     return action()
 
 
-def wait_until(
-    ready: Callable[[], bool], *, seconds: float, poll_seconds: float = 0.1
-) -> bool:
+def wait_until(ready: Callable[[], bool], *, seconds: float, poll_seconds: float = 0.1) -> bool:
     """Poll until `ready` holds; False when the time is over."""
     deadline = time.monotonic() + seconds
     while True:

@@ -17,7 +17,6 @@ from tests.testbed.paths import (
     NODE_BRIDGE,
     POD_BRIDGE,
     POD_LOGS,
-    POD_NETWORK,
     RUN,
     STATE,
 )
@@ -32,11 +31,13 @@ from tests.testbed.shell import run, succeeds, wait_until
 
 CNI_RESULTS = Path("/var/lib/cni/results")
 LOG_LINKS = Path("/var/log/containers")
+SHIM_SOCKETS = Path("/run/containerd/s")
 DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
 KUBE_PROXY_TABLES = (("ip", "kube-proxy"), ("ip6", "kube-proxy"))
 ROUTER_RULES = re.compile(r"KUBE-ROUTER|KUBE-POD-FW|KUBE-NWPLCY|KUBE-SRC|KUBE-DST|kube-router")
 ROUTER_SETS = re.compile(r"^(inet6:)?(KUBE-(SRC|DST|.*SVC|.*FW)|kube-router)")
 GONE_SECONDS = 20.0
+GRACE_SECONDS = 1.0  # what they would save is removed anyway
 
 
 def wipe() -> None:
@@ -45,10 +46,10 @@ def wipe() -> None:
     Kept: keys, logs, images (in the registry and in containerd) and, outside `STATE`, the builds.
     """
     running = all_running()
-    stop(process for process in running if process.part in ("kubelet", "kube-controller-manager"))
+    stop(process for process in running if process.part == "kubelet")
     kill_containers()
     _forget_containers()
-    stop(all_running())
+    stop(all_running(), grace_seconds=GRACE_SECONDS)
     kill_containers()
     if not wait_until(lambda: not (all_running() or container_pids()), seconds=GONE_SECONDS):
         raise TestbedError(f"processes that do not end: {_processes()}")
@@ -77,10 +78,12 @@ def leftovers() -> list[str]:
     tables = (*KUBE_PROXY_TABLES, ("ip", network.NFT_TABLE))
     found += [f"nft table {' '.join(table)}" for table in tables if _table_exists(*table)]
     for save in ("iptables-save", "ip6tables-save"):
-        found += [f"{save}: {line}" for line in run([save]).splitlines() if ROUTER_RULES.search(line)]
+        found += [
+            f"{save}: {line}" for line in run([save]).splitlines() if ROUTER_RULES.search(line)
+        ]
     found += [f"ipset {name}" for name in _ipsets()]
     files = [RUN, ETCD_DATA, KUBELET_ROOT, POD_LOGS, CNI_DATA, DEVICE_PLUGINS]
-    files += [*CNI_RESULTS.glob(f"{POD_NETWORK}-*"), *CGROUP_MOUNTS.glob(f"*/{CGROUP}")]
+    files += [*_cni_results(), *CGROUP_MOUNTS.glob(f"*/{CGROUP}")]
     found += [f"file {file}" for file in files if file.exists()]
     return found
 
@@ -152,15 +155,22 @@ def _remove_files() -> None:
             if link.is_symlink() and link.readlink().is_relative_to(POD_LOGS):
                 link.unlink()
         _remove_if_empty(LOG_LINKS)
+    for address in RUN.glob("containerd/io.containerd.runtime.v2.task/*/*/address"):
+        Path(address.read_text().removeprefix("unix://")).unlink(missing_ok=True)
     for folder in (RUN, ETCD_DATA, KUBELET_ROOT, POD_LOGS, CNI_DATA, DEVICE_PLUGINS):
         if folder.exists():
             shutil.rmtree(folder)
     _remove_if_empty(DEVICE_PLUGINS.parent)
-    for result in CNI_RESULTS.glob(f"{POD_NETWORK}-*"):
+    for result in _cni_results():
         result.unlink()
-    for folder in (CNI_RESULTS, CNI_RESULTS.parent):
+    for folder in (CNI_RESULTS, CNI_RESULTS.parent, SHIM_SOCKETS, SHIM_SOCKETS.parent):
         _remove_if_empty(folder)
     BOOT_RECORD.unlink(missing_ok=True)
+
+
+def _cni_results() -> list[Path]:
+    """Results that CNI keeps in one place for all of a machine: ours name our pods' namespaces."""
+    return [file for file in CNI_RESULTS.glob("*") if str(RUN) in file.read_text()]
 
 
 def _remove_if_empty(folder: Path) -> None:

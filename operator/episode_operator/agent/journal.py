@@ -5,6 +5,7 @@ the runner's memory in the pod; a restarted operator walks the same steps in the
 the recorded values, and goes on at the first step that has none.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
@@ -13,8 +14,16 @@ import orjson
 Record = dict[str, Any]
 
 
+AGENT_ENDED = "agent-ended"
+"""The step that ends an agent, wherever it was: out of time, it stops in the middle of a turn."""
+
+
 class JournalMismatchError(Exception):
     """The journal holds other steps than this operator would take, as after an upgrade."""
+
+
+class AgentEndedError(Exception):
+    """While the agent's steps are walked again: here it had ended."""
 
 
 class JournalStore(Protocol):
@@ -40,24 +49,56 @@ class Journal:
         """The journal as the pod holds it."""
         return cls(store, await store.journal_read())
 
-    async def once(self, step: str, produce: Callable[[], Awaitable[Record]]) -> Record:
-        """The recorded value of the step, else the value of `produce`, recorded.
+    @property
+    def agent_ended(self) -> bool:
+        """Whether the agent's end is recorded."""
+        return any(entry["step"] == AGENT_ENDED for entry in self._entries)
+
+    async def once(
+        self,
+        step: str,
+        live: Callable[[], Awaitable[Record]],
+        *,
+        replay: Callable[[Record], None] = lambda _: None,
+    ) -> Record:
+        """The value of the step: the recorded one, handed to `replay`; else that of `live`.
 
         Raises:
+            AgentEndedError: the agent had ended at this place.
             JournalMismatchError: another step is recorded at this place.
         """
-        index, self._next = self._next, self._next + 1
-        if index < len(self._entries):
-            entry = self._entries[index]
-            if entry["step"] != step:
-                raise JournalMismatchError(
-                    f"entry {index} is {entry['step']!r}, expected {step!r}; "
-                    "was the operator upgraded while this Episode ran?"
-                )
+        if self._next < len(self._entries):
+            value = self._recorded(step)
+            self._next += 1
+            replay(value)
+            return value
+        value = await live()
+        await self._append({"step": step, "value": value})
+        return value
+
+    def _recorded(self, step: str) -> Record:
+        entry = self._entries[self._next]
+        if entry["step"] == step:
             value: Record = entry["value"]
             return value
-        value = await produce()
-        entry = {"step": step, "value": value}
-        self._entries.append(entry)
-        await self._store.journal_append(index, orjson.dumps(entry))
-        return value
+        if entry["step"] == AGENT_ENDED:
+            raise AgentEndedError
+        raise JournalMismatchError(
+            f"entry {self._next} is {entry['step']!r}, expected {step!r}; "
+            "was the operator upgraded while this Episode ran?"
+        )
+
+    async def _append(self, entry: Record) -> None:
+        """Append; cancelled meanwhile, it still ends with the entry known here as in the pod."""
+        appending = asyncio.ensure_future(
+            self._store.journal_append(self._next, orjson.dumps(entry))
+        )
+        try:
+            await asyncio.shield(appending)
+        except asyncio.CancelledError:
+            await appending
+            raise
+        finally:
+            if appending.done() and not appending.cancelled() and not appending.exception():
+                self._entries.append(entry)
+                self._next += 1

@@ -135,7 +135,7 @@ def definitions() -> dict[str, dict[str, Any]]:
         f"{GROUP}_episodes.yaml": _definition(
             kind="Episode",
             plural="episodes",
-            short_name="ep",
+            short_name="epi",
             description="One run of an agent on a task in a sandbox, scored by a verifier.",
             spec=EpisodeSpec,
             status=EpisodeStatus,

@@ -55,20 +55,25 @@ class NoVerdictReason(StrEnum):
     POD_DEADLINE_EXCEEDED = "PodDeadlineExceeded"
     POD_LOST = "PodLost"
     SESSION_LOST = "SessionLost"
-    RESULT_STORE_FULL = "ResultStoreFull"
+    SANDBOX_REPLACED = "SandboxReplaced"
+    SANDBOX_ERROR = "SandboxError"
     # The model server failed; retried on a fresh pod.
     MODEL_UNAVAILABLE = "ModelUnavailable"
     MODEL_OVERLOADED = "ModelOverloaded"
     MODEL_TIMEOUT = "ModelTimeout"
     MODEL_BAD_RESPONSE = "ModelBadResponse"
+    # The operator itself failed; retried on a fresh pod.
+    INTERNAL_ERROR = "InternalError"
     # The input or the configuration is wrong; a retry would fail alike.
+    MODEL_BAD_REQUEST = "ModelBadRequest"
+    MODEL_UNAUTHORIZED = "ModelUnauthorized"
     MODEL_NOT_FOUND = "ModelNotFound"
-    MODEL_REFUSED = "ModelRefused"
     SCALE_OUT_DISABLED = "ScaleOutDisabled"
-    LOGPROBS_MODE_MISMATCH = "LogprobsModeMismatch"
+    RAW_LOGPROBS = "RawLogprobs"
+    RENDER_MISMATCH = "RenderMismatch"
+    CONTEXT_LENGTH_EXCEEDED = "ContextLengthExceeded"
     INVALID_TASK = "InvalidTask"
     SETUP_FAILED = "SetupFailed"
-    ORACLE_FAILED = "OracleFailed"
     # The verifier ran and said nothing that counts.
     VERIFIER_TIMEOUT = "VerifierTimeout"
     VERIFIER_ERROR = "VerifierError"
@@ -79,7 +84,6 @@ class NoVerdictReason(StrEnum):
     PYTHON_MISSING = "PythonMissing"
     # The Episode as a whole.
     DEADLINE_EXCEEDED = "DeadlineExceeded"
-    INTERNAL_ERROR = "InternalError"
 
 
 INFRASTRUCTURE = frozenset(
@@ -93,6 +97,8 @@ INFRASTRUCTURE = frozenset(
         NoVerdictReason.POD_DEADLINE_EXCEEDED,
         NoVerdictReason.POD_LOST,
         NoVerdictReason.SESSION_LOST,
+        NoVerdictReason.SANDBOX_REPLACED,
+        NoVerdictReason.SANDBOX_ERROR,
         NoVerdictReason.MODEL_UNAVAILABLE,
         NoVerdictReason.MODEL_OVERLOADED,
         NoVerdictReason.MODEL_TIMEOUT,

@@ -4,7 +4,10 @@ import asyncio
 import contextlib
 import logging
 import time
+from dataclasses import dataclass
 from typing import Any
+
+import aiohttp
 
 from episode_operator.api.episode import Episode, EpisodeStatus
 from episode_operator.api.labels import (
@@ -18,6 +21,7 @@ from episode_operator.api.labels import (
 from episode_operator.api.reasons import NoVerdictReason, Verdict
 from episode_operator.api.result import EpisodeResult
 from episode_operator.controller import events, metrics, results, status
+from episode_operator.controller.agents import AgentFactory
 from episode_operator.controller.attempt import Attempt
 from episode_operator.kube.client import (
     EPISODES,
@@ -25,7 +29,7 @@ from episode_operator.kube.client import (
     PODS,
     AlreadyExistsError,
     KubernetesClient,
-    NotFoundError,
+    Object,
 )
 from episode_operator.lifecycle import pods, step
 from episode_operator.lifecycle.outcome import Failure, Outcome
@@ -43,18 +47,27 @@ _RECHECK_SECONDS = 30.0
 """Longest wait between two looks: a lost watch event delays an Episode, but never stops it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all Episodes of an operator share."""
+
+    client: KubernetesClient
+    http: aiohttp.ClientSession
+    agents: AgentFactory
+    settings: SandboxSettings
+
+
 class EpisodeTask:
     """Runs one Episode to its end. `wake` is called whenever something about it changed."""
 
-    def __init__(
-        self, client: KubernetesClient, episode: Episode, settings: SandboxSettings
-    ) -> None:
-        self._client = client
-        self._settings = settings
+    def __init__(self, shared: Shared, episode: Episode) -> None:
+        self._shared = shared
+        self._client = shared.client
         self.episode = episode
         self._changed = asyncio.Event()
         self._driver: asyncio.Task[Outcome] | None = None
         self._result: EpisodeResult | None = None
+        self._pods: list[Object] = []
 
     def wake(self) -> None:
         """Look again now."""
@@ -75,31 +88,31 @@ class EpisodeTask:
 
     async def _observe(self) -> step.Observed:
         episode = self.episode
-        found = await self._client.list(
+        if self._result is None and (self._driver is None or self._driver.done()):
+            self._result = await writer.load(
+                self._client,
+                namespace=episode.namespace,
+                name=result_name(episode.name, episode.uid),
+            )
+        self._pods = await self._client.list(
             PODS, episode.namespace, labels={EPISODE_UID: episode.uid}
         )
-        current = pod_name(episode.name, episode.status.attempt)
-        pod = next((p for p in found if p["metadata"]["name"] == current), None)
-        observed = step.Observed(
+        pod = next((p for p in self._pods if not self._is_stale(p)), None)
+        return step.Observed(
             now=time.time(),
             created=episode.created.timestamp(),
             status=episode.status,
             pod=pods.view(pod) if pod is not None else None,
-        )
-        self._result = await writer.load(
-            self._client, namespace=episode.namespace, name=result_name(episode.name, episode.uid)
-        )
-        leftover = found if observed.finished else [p for p in found if p is not pod]
-        return step.Observed(
-            now=observed.now,
-            created=observed.created,
-            status=observed.status,
-            pod=observed.pod,
-            stale_pods=bool(leftover),
+            stale_pods=any(self._is_stale(p) for p in self._pods),
             driving=self._driver is not None and not self._driver.done(),
             outcome=self._outcome(),
             published=self._result is not None,
         )
+
+    def _is_stale(self, pod: Object) -> bool:
+        """Whether nothing needs the pod: it is of an earlier attempt, or the result is written."""
+        current = pod_name(self.episode.name, self.episode.status.attempt)
+        return self._result is not None or pod["metadata"]["name"] != current
 
     def _outcome(self) -> Outcome | None:
         if self._driver is None or not self._driver.done():
@@ -136,7 +149,8 @@ class EpisodeTask:
 
     async def _wait(self, until: float | None) -> None:
         limit = _RECHECK_SECONDS if until is None else max(0.05, until - time.time())
-        waiting = {asyncio.ensure_future(self._changed.wait())}
+        changed = asyncio.ensure_future(self._changed.wait())
+        waiting: set[asyncio.Future[Any]] = {changed}
         if self._driver is not None and not self._driver.done():
             waiting.add(self._driver)
         try:
@@ -146,9 +160,7 @@ class EpisodeTask:
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
-            waiting.discard(self._driver)  # type: ignore[arg-type]
-            for future in waiting:
-                future.cancel()
+            changed.cancel()
 
     async def _apply(self, new: EpisodeStatus) -> None:
         body = status.body(self.episode, new)
@@ -168,7 +180,7 @@ class EpisodeTask:
             await self._client.create(NETWORK_POLICIES, build_network_policy(episode))
         try:
             await self._client.create(
-                PODS, build_pod(episode, episode.status.attempt, self._settings)
+                PODS, build_pod(episode, episode.status.attempt, self._shared.settings)
             )
             await self._event("PodCreated", f"created pod {name}")
         except AlreadyExistsError:
@@ -185,7 +197,14 @@ class EpisodeTask:
     async def _drive(self, pod: PodView) -> None:
         await self._apply(status.ready(self.episode, pod, status.utc_now()))
         await self._event("SandboxReady", f"pod {pod.name} runs")
-        attempt = Attempt(self._client, self.episode, pod, on_agent_end=self._agent_completed)
+        attempt = Attempt(
+            self._shared.client,
+            self._shared.http,
+            self._shared.agents,
+            self.episode,
+            pod,
+            on_agent_end=self._agent_completed,
+        )
         self._driver = asyncio.create_task(attempt.run(), name=f"drive-{self.episode.name}")
 
     async def _agent_completed(self, end: str, turns: int, message: str) -> None:
@@ -214,31 +233,28 @@ class EpisodeTask:
         await self._apply(status.next_attempt(self.episode, failure, status.utc_now()))
 
     async def _delete_pods(self) -> None:
-        episode = self.episode
-        current = pod_name(episode.name, episode.status.attempt)
-        for pod in await self._client.list(
-            PODS, episode.namespace, labels={EPISODE_UID: episode.uid}
-        ):
+        for pod in filter(self._is_stale, self._pods):
             metadata = pod["metadata"]
-            if self.episode.status.completion_time is not None or metadata["name"] != current:
-                await self._client.delete(
-                    PODS, episode.namespace, metadata["name"], uid=metadata["uid"]
-                )
+            await self._client.delete(
+                PODS, metadata["namespace"], metadata["name"], uid=metadata["uid"]
+            )
 
     async def _publish(self, outcome: Outcome) -> None:
         await self._stop_driver()
         episode = self.episode
-        group = {"episodes.dev/group": label_value(episode.spec.group.name)} if (
-            episode.spec.group
-        ) else {}
+        group = (
+            {"episodes.dev/group": label_value(episode.spec.group.name)}
+            if (episode.spec.group)
+            else {}
+        )
         await writer.write(
             self._client,
             name=result_name(episode.name, episode.uid),
             namespace=episode.namespace,
             labels={EPISODE_UID: episode.uid, EPISODE_NAME: label_value(episode.name), **group},
             spec=results.spec(episode, outcome, status.utc_now()),
-            row=outcome.report.agent.row if outcome.report else None,
-            conversation=outcome.report.agent.messages if outcome.report else None,
+            row=results.row(outcome),
+            conversation=results.conversation(outcome),
         )
 
     async def _finish(self) -> None:
@@ -256,8 +272,6 @@ class EpisodeTask:
 
 async def refresh(client: KubernetesClient, episode: Episode) -> Episode | None:
     """The Episode as it is now, or None if it is gone."""
-    try:
-        stored = await client.get(EPISODES, episode.namespace, episode.name)
-    except NotFoundError:
-        return None
-    return Episode.model_validate(stored) if stored is not None else None
+    stored = await client.get(EPISODES, episode.namespace, episode.name)
+    fresh = Episode.model_validate(stored) if stored is not None else None
+    return fresh if fresh is not None and fresh.uid == episode.uid else None

@@ -91,7 +91,7 @@ class KubernetesClient:
     def __init__(self, connection: KubernetesConnection) -> None:
         self.connection = connection
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=connection.ssl, limit=64),
+            connector=aiohttp.TCPConnector(ssl=connection.ssl or True, limit=64),
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
         )
 
@@ -140,7 +140,13 @@ class KubernetesClient:
     ) -> Object:
         headers = {**await self.connection.headers(), "Content-Type": content_type}
         async with self._session.request(
-            method, self.connection.base_url + path, params=params, data=data, headers=headers
+            method,
+            self.connection.base_url + path,
+            params=params,
+            data=data,
+            headers=headers,
+            server_hostname=self.connection.server_hostname,
+            proxy=self.connection.proxy,
         ) as response:
             answer = await response.read()
             if response.status >= HTTPStatus.BAD_REQUEST:

@@ -52,9 +52,7 @@ class VllmClient:
 
     @classmethod
     @asynccontextmanager
-    async def open(
-        cls, endpoint: str, model: str, **options: Any
-    ) -> AsyncIterator["VllmClient"]:
+    async def open(cls, endpoint: str, model: str, **options: Any) -> AsyncIterator["VllmClient"]:
         """A client with a session of its own, for scripts and tests."""
         connector = aiohttp.TCPConnector(limit=0)
         async with aiohttp.ClientSession(connector=connector) as session:
@@ -90,8 +88,8 @@ class VllmClient:
     async def weight_version(self) -> str | None:
         """The label of the weights in use; None where the server does not tell.
 
-        Only a server in development mode (VLLM_SERVER_DEV_MODE=1) has this endpoint; others tell the
-        version with each sample.
+        Only a server in development mode (VLLM_SERVER_DEV_MODE=1) has this endpoint; others tell
+        the version with each sample.
         """
         answer = await self._http.optional("GET", "/weight_info")
         return None if answer is None else _text(answer, "weight_version")

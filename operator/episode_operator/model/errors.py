@@ -1,8 +1,8 @@
 """What can go wrong between the operator and the model server, one type per cause.
 
-Every message says what to do. None of these is ever a score: an Episode that ends on one is NoVerdict.
-`permanent` tells whether a fresh attempt against the same server could help. `ContextLimit` is not
-among them: it is a natural end of an episode, which is then graded.
+Every message says what to do. None of these is ever a score: an Episode that ends on one is
+NoVerdict. `permanent` tells whether a fresh attempt against the same server could help.
+`ContextLimit` is not among them: it is a natural end of an episode, which is then graded.
 """
 
 from typing import ClassVar

@@ -1,6 +1,5 @@
 """HTTP to the model server: one request, its typed errors, and repeats within a budget."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,9 +29,9 @@ QUOTED_CHARACTERS = 300
 class Transport:
     """Requests to one server. Safe for concurrent use; the session belongs to the caller.
 
-    `retry_budget` is the time, in seconds, in which a failed request may be sent again. Every request
-    of this package can be repeated: none changes anything on the server, and a lost sample was never
-    part of an episode.
+    `retry_budget` is the time, in seconds, in which a failed request may be sent again. Every
+    request of this package can be repeated: none changes anything on the server, and a lost sample
+    was never part of an episode.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class Transport:
                 f"no connection to {self.endpoint} within {CONNECT_TIMEOUT_SECONDS:.0f} s; "
                 "check model.endpoint and that the server runs"
             ) from error
-        except asyncio.TimeoutError as error:
+        except TimeoutError as error:
             raise ModelTimeout(
                 f"{path} did not answer within {self._timeout.total:.0f} s; raise "
                 "model.requestTimeoutSeconds, lower model.sampling.maxTokens or add servers"

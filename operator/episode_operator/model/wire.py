@@ -1,6 +1,7 @@
 """Decoding and checking of what the server answers. Pure: bytes or parsed JSON in, dataclasses out.
 
-Nothing is filled in: an answer with a missing, clamped or non-finite number raises ModelBadResponse.
+Nothing is filled in: an answer with a missing, clamped or non-finite number raises
+ModelBadResponse.
 """
 
 import math

@@ -1,6 +1,7 @@
 """The pod of one attempt and its NetworkPolicy, as dicts for the API server."""
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
 from episode_operator.api.base import API_VERSION
@@ -9,9 +10,9 @@ from episode_operator.api.labels import ATTEMPT, EPISODE_NAME, EPISODE_UID, labe
 from episode_operator.api.sandbox import Network, NetworkMode, Resources
 from episode_operator.lifecycle.deadlines import deadlines
 from episode_operator.lifecycle.pods import MAIN_CONTAINER
+from episode_operator.sandbox.session import RUNNER_PATH
 
-RUNNER_FOLDER = "/.episode"
-RUNNER_PATH = f"{RUNNER_FOLDER}/runner"
+_RUNNER_FOLDER = str(PurePosixPath(RUNNER_PATH).parent)
 
 _ROOT_CAPABILITIES = [
     "CHOWN",
@@ -97,7 +98,7 @@ def _runner_container(settings: SandboxSettings) -> dict[str, Any]:
         "image": settings.runner_image,
         "imagePullPolicy": settings.image_pull_policy,
         "args": ["install", RUNNER_PATH],
-        "volumeMounts": [{"name": "runner", "mountPath": RUNNER_FOLDER}],
+        "volumeMounts": [{"name": "runner", "mountPath": _RUNNER_FOLDER}],
         "resources": {
             "requests": {"cpu": "10m", "memory": "16Mi"},
             "limits": {"cpu": "500m", "memory": "64Mi", "ephemeral-storage": "64Mi"},
@@ -117,7 +118,7 @@ def _task_container(episode: Episode, settings: SandboxSettings) -> dict[str, An
         "imagePullPolicy": settings.image_pull_policy,
         "command": [RUNNER_PATH, "serve"],
         "env": [variable.to_api() for variable in task.env],
-        "volumeMounts": [{"name": "runner", "mountPath": RUNNER_FOLDER, "readOnly": True}],
+        "volumeMounts": [{"name": "runner", "mountPath": _RUNNER_FOLDER, "readOnly": True}],
         "resources": _resources(episode.spec.sandbox.resources),
         "securityContext": _security_context(task.user),
     }

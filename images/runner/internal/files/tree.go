@@ -67,7 +67,7 @@ func removeAt(directory int, name string, recursive bool) (existed bool, err err
 	return true, err
 }
 
-// emptyDirectory keeps one descriptor per level; a tree deeper than descriptors reach is cut from below in turns.
+// emptyDirectory keeps one descriptor per level, so that a path too long for one system call is no obstacle.
 func emptyDirectory(parent int, name string) error {
 	directory, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == unix.EACCES {

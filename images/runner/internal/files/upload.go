@@ -58,7 +58,9 @@ func (s *Service) CommitUpload(name string) (Written, error) {
 	}
 	found.mu.Lock()
 	defer found.mu.Unlock()
-	return found.draft.commit()
+	made := found.draft
+	found.draft = nil
+	return made.commit()
 }
 
 // AbortUpload removes what was written; an unknown upload is fine.

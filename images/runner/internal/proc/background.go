@@ -274,7 +274,7 @@ func (t *Table) Kill(name string, signal int) (Status, error) {
 	}
 	if signal == int(syscall.SIGKILL) {
 		// Its group may outlive it, so an ended process is killed too.
-		killTree(process.child.Pid)
+		KillTree(process.child.Pid)
 		select {
 		case <-process.drained:
 		case <-time.After(stuckAfter):

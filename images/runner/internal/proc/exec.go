@@ -162,7 +162,7 @@ func await(child *reap.Child, timeoutSeconds float64) (timedOut, stuck bool) {
 		return false, false
 	case <-timer.C:
 	}
-	killTree(child.Pid)
+	KillTree(child.Pid)
 	select {
 	case <-child.Exited:
 		return true, false

@@ -48,8 +48,8 @@ func processes() []entry {
 
 const killRounds = 20
 
-// killTree kills a session, its process group and everything that descends from leader, until nothing is left.
-func killTree(leader int) {
+// KillTree kills a session, its process group and everything that descends from leader, until nothing is left.
+func KillTree(leader int) {
 	_ = unix.Kill(-leader, unix.SIGKILL)
 	known := map[int]bool{leader: true}
 	for round := range killRounds {

@@ -20,7 +20,8 @@ type Runtime struct {
 	Reaper     *reap.Reaper
 	ImageEnv   []string // the environment of PID 1
 	WorkingDir string   // the working directory of PID 1
-	Executable string   // the runner's own path, for shells to report their state
+	UID, GID   int
+	Executable string // the runner's own path, for shells to report their state
 	victim     victimScore
 	oom        oomCounter
 	states     stateTable
@@ -38,6 +39,8 @@ func NewRuntime(reaper *reap.Reaper) *Runtime {
 		Reaper:     reaper,
 		ImageEnv:   os.Environ(),
 		WorkingDir: workingDir,
+		UID:        os.Geteuid(),
+		GID:        os.Getegid(),
 		Executable: executable,
 		victim:     openVictimScore(),
 		oom:        openOomCounter(),

@@ -4,8 +4,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from episode_operator.sandbox.session import Session
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from episode_operator.sandbox.session import Session
 
 
 class Arguments(BaseModel):

@@ -1,0 +1,171 @@
+"""The model's loop: sample a turn, run its tool calls, append the answers, until it is done.
+
+Every sampled turn is in the journal before its tools run, so a restarted operator neither samples
+a turn twice nor runs a command twice.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from episode_operator.agent.calls import Call, CallRunner, count
+from episode_operator.agent.journal import Journal, Record
+from episode_operator.agent.report import AgentReport, Progress
+from episode_operator.api.reasons import AgentEnd
+from episode_operator.api.result import ModelReference, WeightSpan
+from episode_operator.model import (
+    Capabilities,
+    ContextLimit,
+    Conversation,
+    SampledTurn,
+    SamplingConfig,
+    SpecialTokens,
+    VllmClient,
+)
+
+
+class ModelAgent:
+    """One episode's model agent."""
+
+    def __init__(
+        self,
+        *,
+        client: VllmClient,
+        capabilities: Capabilities,
+        specials: SpecialTokens,
+        sampling: SamplingConfig,
+        reference: ModelReference,
+        calls: CallRunner,
+        journal: Journal,
+        opening: list[dict[str, Any]],
+        max_turns: int,
+    ) -> None:
+        self._client = client
+        self._capabilities = capabilities
+        self._specials = specials
+        self._sampling = sampling
+        self._reference = reference
+        self._calls = calls
+        self._journal = journal
+        self._opening = opening
+        self._max_turns = max_turns
+        self._progress = Progress()
+        self._conversation: Conversation | None = None
+
+    async def run(self) -> AgentEnd:
+        """Act until the agent ends by itself; cancel it to end it for time.
+
+        Raises:
+            ModelError, SandboxError: the model server or the sandbox failed.
+        """
+        try:
+            await self._journal.once("prompt", self._start, replay=self._restore)
+            for turn in range(self._max_turns):
+                await self._journal.once(f"turn-{turn}", self._sample, replay=self._replay)
+                sampled = self._sampled()
+                self._progress.turns = turn + 1
+                self._progress.malformed_calls += len(sampled.malformed)
+                if not _wants_answer(sampled):
+                    return AgentEnd.NATURAL_FINISH
+                await self._journal.once(
+                    f"answers-{turn}",
+                    partial(self._answer, sampled),
+                    replay=self._replay_answers,
+                )
+        except ContextLimit:
+            return AgentEnd.CONTEXT_LIMIT
+        return AgentEnd.MAX_TURNS
+
+    def report(self, end: AgentEnd) -> AgentReport:
+        """What was gathered so far; its row ends with the last sampled turn."""
+        conversation = self._conversation
+        if conversation is None:
+            return AgentReport(end, self._progress, self._opening, model=self._reference)
+        row = conversation.row()
+        return AgentReport(
+            end=end,
+            progress=self._progress,
+            messages=conversation.messages,
+            row=row,
+            weight_versions=[
+                WeightSpan(version=span.version, start=span.start, end=span.end)
+                for span in row.versions
+            ],
+            model=self._reference,
+        )
+
+    async def _start(self) -> Record:
+        self._conversation = await Conversation.start(
+            self._client,
+            self._capabilities,
+            self._opening,
+            [tool.schema() for tool in self._calls.tools.values()],
+            sampling=self._sampling,
+            specials=self._specials,
+        )
+        return {"records": self._conversation.new_records().decode()}
+
+    def _restore(self, recorded: Record) -> None:
+        self._conversation = Conversation.restore(
+            self._client,
+            self._capabilities,
+            recorded["records"].encode(),
+            sampling=self._sampling,
+            specials=self._specials,
+        )
+
+    def _live(self) -> Conversation:
+        assert self._conversation is not None  # the first step made or restored it
+        return self._conversation
+
+    def _sampled(self) -> SampledTurn:
+        pending = self._live().pending
+        assert pending is not None  # the step before sampled or replayed it
+        return pending
+
+    def _replay(self, recorded: Record) -> None:
+        self._live().replay(recorded["records"].encode())
+        self._progress.model_seconds += recorded.get("modelSeconds", 0.0)
+
+    def _replay_answers(self, recorded: Record) -> None:
+        self._replay(recorded)
+        count(self._progress, recorded)
+
+    async def _sample(self) -> Record:
+        started = time.monotonic()
+        await self._live().sample()
+        seconds = round(time.monotonic() - started, 3)
+        self._progress.model_seconds += seconds
+        return {"records": self._live().new_records().decode(), "modelSeconds": seconds}
+
+    async def _answer(self, sampled: SampledTurn) -> Record:
+        calls = [
+            Call(sampled.call_id(number), call.name, call.arguments)
+            for number, call in enumerate(sampled.calls)
+        ]
+        answered = await self._calls.run(sampled.index, calls)
+        count(self._progress, answered)
+        messages = [*answered.pop("messages"), *_corrections(sampled)]
+        await self._live().append(messages)
+        return {**answered, "records": self._live().new_records().decode()}
+
+
+def _wants_answer(sampled: SampledTurn) -> bool:
+    return bool(sampled.calls or sampled.malformed or sampled.truncated)
+
+
+def _corrections(sampled: SampledTurn) -> Sequence[dict[str, Any]]:
+    """What the model is told of calls that could not be read, and of a turn that was cut off."""
+    told: list[dict[str, Any]] = [
+        {"role": "tool", "content": f"error: {bad.problem}"} for bad in sampled.malformed
+    ]
+    if sampled.truncated:
+        told.append(
+            {
+                "role": "user",
+                "content": "Your last answer was cut off at the token limit and no tool call in it "
+                "was run. Go on, in shorter steps.",
+            }
+        )
+    return told

@@ -1,0 +1,116 @@
+"""All live Episodes of this operator, each with one asyncio task."""
+
+import asyncio
+import logging
+from typing import Any
+
+from episode_operator.api.episode import Episode
+from episode_operator.api.labels import EPISODE_UID
+from episode_operator.api.reasons import ConditionType, NoVerdictReason
+from episode_operator.controller import events, metrics
+from episode_operator.controller.task import EpisodeTask, Shared, refresh
+from episode_operator.kube.client import PODS
+
+logger = logging.getLogger(__name__)
+
+_RESTART_SECONDS = (1.0, 60.0)
+"""First and longest pause before an Episode whose task failed is taken up again."""
+
+
+class Controller:
+    """Starts a task for every Episode it hears of, and stops it when the Episode is deleted."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
+        self._client = shared.client
+        self._live: dict[str, tuple[EpisodeTask, asyncio.Task[None]]] = {}
+
+    async def episode_event(self, kind: str | None, body: dict[str, Any]) -> None:
+        """An Episode was seen (kind None), added, modified or deleted."""
+        uid = body["metadata"]["uid"]
+        if kind == "DELETED" or "deletionTimestamp" in body["metadata"]:
+            await self._forget(uid, body)
+            return
+        if uid in self._live:
+            return
+        episode = Episode.model_validate(body)
+        if _is_over(episode):
+            return
+        task = EpisodeTask(self._shared, episode)
+        runner = asyncio.create_task(self._supervise(task), name=f"episode-{episode.name}")
+        self._live[uid] = (task, runner)
+        metrics.EPISODES_LIVE.set(len(self._live))
+        runner.add_done_callback(lambda _: self._drop(uid))
+
+    def pod_event(self, body: dict[str, Any]) -> None:
+        """A pod of an Episode changed."""
+        uid = body["metadata"].get("labels", {}).get(EPISODE_UID)
+        if uid in self._live:
+            self._live[uid][0].wake()
+
+    async def close(self) -> None:
+        """Stop all tasks; their Episodes go on when the next operator starts."""
+        runners = [runner for _, runner in self._live.values()]
+        for runner in runners:
+            runner.cancel()
+        await asyncio.gather(*runners, return_exceptions=True)
+
+    def _drop(self, uid: str) -> None:
+        self._live.pop(uid, None)
+        metrics.EPISODES_LIVE.set(len(self._live))
+
+    async def _forget(self, uid: str, body: dict[str, Any]) -> None:
+        """The Episode is deleted: stop at once; its pods would go anyway, but later."""
+        if uid not in self._live:
+            return
+        _, runner = self._live[uid]
+        runner.cancel()
+        await asyncio.wait({runner})
+        namespace = body["metadata"]["namespace"]
+        for pod in await self._client.list(PODS, namespace, labels={EPISODE_UID: uid}):
+            name, pod_uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            await self._client.delete(PODS, namespace, name, uid=pod_uid)
+
+    async def _supervise(self, task: EpisodeTask) -> None:
+        """Run the task; after an error of the operator itself, report it and run it again."""
+        pause = _RESTART_SECONDS[0]
+        while True:
+            try:
+                return await task.run()
+            except Exception as error:
+                metrics.INTERNAL_ERRORS.inc()
+                logger.exception("%s: %s", task.episode.name, NoVerdictReason.INTERNAL_ERROR)
+                await self._report(task.episode, error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _RESTART_SECONDS[1])
+            episode = await self._refresh(task.episode)
+            if episode is None:
+                return None
+            task.episode = episode
+
+    async def _report(self, episode: Episode, error: Exception) -> None:
+        try:
+            await events.emit(
+                self._client,
+                episode,
+                reason=NoVerdictReason.INTERNAL_ERROR,
+                message=f"{type(error).__name__}: {error}; trying again",
+                kind="Warning",
+            )
+        except Exception:
+            logger.exception("%s: the event could not be written", episode.name)
+
+    async def _refresh(self, episode: Episode) -> Episode | None:
+        try:
+            return await refresh(self._client, episode)
+        except Exception:
+            logger.exception("%s: could not be read", episode.name)
+            return episode
+
+
+def _is_over(episode: Episode) -> bool:
+    """Finished, and no time to live that could still pass."""
+    finished = any(
+        c.type == ConditionType.FINISHED and c.status == "True" for c in episode.status.conditions
+    )
+    return finished and episode.spec.ttl_seconds_after_finished is None

@@ -1,0 +1,106 @@
+"""Puts the spec of an EpisodeResult together from the outcome of the last attempt."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from episode_operator.agent.report import AgentReport
+from episode_operator.api.episode import Episode
+from episode_operator.api.reasons import Verdict
+from episode_operator.api.result import Counts, EpisodeReference, EpisodeResultSpec, Timings
+from episode_operator.controller.status import clip
+from episode_operator.lifecycle.outcome import Outcome, Scored
+from episode_operator.results.payload import TokenRow
+
+_OUTPUT_MAX = 16_000
+
+
+@dataclass(slots=True)
+class AttemptReport:
+    """What an attempt gathered, as far as it got; times in seconds."""
+
+    pod_uid: str
+    image: str
+    sandbox_start_seconds: float = 0.0
+    setup_seconds: float = 0.0
+    agent_seconds: float = 0.0
+    verifier_seconds: float = 0.0
+    verifier_output: str = ""
+    agent: AgentReport | None = field(default=None)
+
+
+def _counts(agent: AgentReport | None) -> Counts:
+    if agent is None:
+        return Counts()
+    progress = agent.progress
+    return Counts(
+        turns=progress.turns,
+        tool_calls=progress.tool_calls,
+        tool_errors=progress.tool_errors,
+        malformed_calls=progress.malformed_calls,
+        tokens=0 if agent.row is None else len(agent.row.tokens),
+        sampled_tokens=0 if agent.row is None else int(agent.row.mask.sum()),
+    )
+
+
+def _timings(report: AttemptReport) -> Timings:
+    progress = report.agent.progress if report.agent else None
+    return Timings(
+        sandbox_start_seconds=round(report.sandbox_start_seconds, 3),
+        setup_seconds=round(report.setup_seconds, 3),
+        agent_seconds=round(report.agent_seconds, 3),
+        model_seconds=round(progress.model_seconds, 3) if progress else 0,
+        tool_seconds=round(progress.tool_seconds, 3) if progress else 0,
+        verifier_seconds=round(report.verifier_seconds, 3),
+    )
+
+
+def _harness(episode: Episode) -> str:
+    contracts = episode.spec.verifier.to_api().keys() - {"timeoutSeconds"}
+    return str(next(iter(contracts)))
+
+
+def spec(episode: Episode, outcome: Outcome, now: datetime) -> EpisodeResultSpec:
+    """The spec without its blobs, which the writer adds."""
+    report: AttemptReport | None = outcome.report
+    agent = report.agent if report else None
+    end = outcome.end
+    scored = isinstance(end, Scored)
+    return EpisodeResultSpec(
+        episode=EpisodeReference(name=episode.name, uid=episode.uid),
+        group=episode.spec.group,
+        verdict=end.verdict if isinstance(end, Scored) else Verdict.NO_VERDICT,
+        reason=end.reason,
+        message=clip(end.message),
+        reward=end.reward if isinstance(end, Scored) else None,
+        reward_components=end.components if isinstance(end, Scored) else {},
+        harness=_harness(episode),
+        agent_kind=episode.spec.agent.kind,
+        agent_end=agent.end if agent else None,
+        image=report.image if report else episode.spec.task.image,
+        model=agent.model if agent else None,
+        counts=_counts(agent),
+        timings=_timings(report) if report else Timings(),
+        weight_versions=agent.weight_versions if agent else [],
+        verifier_output=report.verifier_output[-_OUTPUT_MAX:] if report else "",
+        pod_uid=report.pod_uid if report and scored else episode.status.pod_uid,
+        started_at=episode.status.start_time or episode.created,
+        finished_at=now,
+    )
+
+
+def row(outcome: Outcome) -> TokenRow | None:
+    """The training row; None for agents that sample nothing."""
+    report: AttemptReport | None = outcome.report
+    if report is None or report.agent is None or report.agent.row is None:
+        return None
+    sampled = report.agent.row
+    return TokenRow(
+        tokens=sampled.tokens, mask=sampled.mask, logprobs=sampled.logprobs, turn=sampled.turn
+    )
+
+
+def conversation(outcome: Outcome) -> list[dict[str, Any]] | None:
+    """The messages; None when the agent did not come to its end."""
+    report: AttemptReport | None = outcome.report
+    return report.agent.messages if report and report.agent else None

@@ -1,0 +1,78 @@
+"""kopf wiring only: handlers that parse and call."""
+
+import asyncio
+import logging
+from typing import Any
+
+import aiohttp
+import kopf
+from prometheus_client import start_http_server
+
+from episode_operator.api.base import GROUP, VERSION
+from episode_operator.api.labels import EPISODE_UID
+from episode_operator.controller.agents import AgentFactory
+from episode_operator.controller.controller import Controller
+from episode_operator.controller.models import ModelPool
+from episode_operator.controller.task import Shared
+from episode_operator.kube import connection
+from episode_operator.kube.client import KubernetesClient
+from episode_operator.settings import Settings
+
+Memo = kopf.Memo
+
+
+@kopf.on.startup()
+async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
+    """Connect, before the first event comes."""
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    settings.watching.server_timeout = 300
+    memo.client = KubernetesClient(await connection.load())
+    memo.http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+    memo.models = ModelPool()
+    agents = AgentFactory(memo.client, memo.models)
+    memo.controller = Controller(Shared(memo.client, memo.http, agents, memo.settings.sandbox))
+
+
+@kopf.on.cleanup()
+async def stop(memo: Memo, **_: Any) -> None:
+    """Let go of all Episodes; they go on with the next operator."""
+    await memo.controller.close()
+    await memo.models.close()
+    await memo.http.close()
+    await memo.client.close()
+
+
+@kopf.on.event(GROUP, VERSION, "episodes")
+async def on_episode(type: str | None, body: kopf.Body, memo: Memo, **_: Any) -> None:
+    """An Episode changed."""
+    await memo.controller.episode_event(type, dict(body))
+
+
+@kopf.on.event("", "v1", "pods", labels={EPISODE_UID: kopf.PRESENT})
+async def on_pod(body: kopf.Body, memo: Memo, **_: Any) -> None:
+    """A pod of an Episode changed."""
+    memo.controller.pod_event(dict(body))
+
+
+def main() -> None:
+    """Run the operator until it is told to stop."""
+    settings = Settings.from_environment()
+    logging.basicConfig(
+        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # one line for every event
+    start_http_server(settings.metrics_port)
+    asyncio.run(
+        kopf.operator(
+            standalone=True,
+            clusterwide=not settings.watch_namespaces,
+            namespaces=settings.watch_namespaces,
+            liveness_endpoint=f"http://0.0.0.0:{settings.health_port}/healthz",
+            memo=kopf.Memo(settings=settings),
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

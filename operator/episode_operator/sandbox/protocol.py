@@ -1,0 +1,150 @@
+"""Frames between the operator and the runner, the same both ways.
+
+    frame   = length u32, crc32 u32 (IEEE, of the body), body       (big endian)
+    body    = kind u8, then by kind:
+      HELLO    JSON                      first frame of each side
+      PART     stream u32, last u8, data a piece of a request or of its response
+      ACK      total u64                 bytes of PART frames taken off this connection so far
+      PING     opaque, answered by a PONG with the same bytes
+      GOODBYE  JSON {reason, message}    the sender is about to close, and why
+    message = header length u32, JSON header, payload bytes
+
+images/runner/internal/wire is the other side.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+VERSION: Final = 1
+HELLO: Final = 1
+PART: Final = 2
+ACK: Final = 3
+PING: Final = 4
+PONG: Final = 5
+GOODBYE: Final = 6
+
+PREFIX_LENGTH: Final = 8
+CHUNK_LENGTH: Final = 32 << 10
+MAX_BODY: Final = 64 << 10
+MAX_MESSAGE: Final = 40 << 20
+WINDOW: Final = 256 << 10
+
+_PREFIX = struct.Struct(">II")
+_PART_HEAD = struct.Struct(">BIB")
+_TOTAL = struct.Struct(">Q")
+_LENGTH = struct.Struct(">I")
+
+
+class DamagedStream(Exception):
+    """The stream says what no sender would: bytes were lost or changed on the way."""
+
+
+class Frame(NamedTuple):
+    """One frame: its kind and the rest of its body."""
+
+    kind: int
+    body: bytes
+
+
+def encode(kind: int, body: bytes) -> bytes:
+    """One frame."""
+    whole = bytes((kind,)) + body
+    return _PREFIX.pack(len(whole), zlib.crc32(whole)) + whole
+
+
+def encode_part(stream: int, last: bool, data: bytes | memoryview) -> bytes:
+    """One PART frame."""
+    head = _PART_HEAD.pack(PART, stream, last)
+    prefix = _PREFIX.pack(len(head) + len(data), zlib.crc32(data, zlib.crc32(head)))
+    return b"".join((prefix, head, data))
+
+
+def encode_ack(total: int) -> bytes:
+    """One ACK frame; `total` in bytes of PART frames."""
+    return encode(ACK, _TOTAL.pack(total))
+
+
+def decode_ack(body: bytes) -> int:
+    """The total that an ACK frame's body tells, in bytes."""
+    if len(body) != _TOTAL.size:
+        raise DamagedStream(f"acknowledgement of {len(body)} bytes")
+    total: int = _TOTAL.unpack(body)[0]
+    return total
+
+
+def join_message(header: bytes, payload: bytes) -> bytes:
+    """A message of a JSON header and a payload."""
+    return b"".join((_LENGTH.pack(len(header)), header, payload))
+
+
+def split_message(message: bytes) -> tuple[bytes, bytes]:
+    """The JSON header and the payload of a message."""
+    if len(message) < _LENGTH.size:
+        raise DamagedStream(f"message of {len(message)} bytes")
+    end = _LENGTH.size + _LENGTH.unpack_from(message)[0]
+    if end > len(message):
+        raise DamagedStream(f"header of {end} bytes in a message of {len(message)}")
+    return message[_LENGTH.size : end], message[end:]
+
+
+class Decoder:
+    """Takes frames off a stream that comes in pieces of any length."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yields the frames that are complete now. Exhaust it before the next call.
+
+        Raises:
+            DamagedStream: a length or a checksum is wrong. The connection is of no use any more.
+        """
+        buffer = self._buffer + data if self._buffer else data
+        start, end = 0, len(buffer)
+        while end - start >= PREFIX_LENGTH:
+            length, checksum = _PREFIX.unpack_from(buffer, start)
+            if not 1 <= length <= MAX_BODY:
+                raise DamagedStream(f"frame of {length} bytes")
+            after = start + PREFIX_LENGTH + length
+            if after > end:
+                break
+            body = buffer[start + PREFIX_LENGTH : after]
+            if zlib.crc32(body) != checksum:
+                raise DamagedStream(f"checksum of a frame of {length} bytes")
+            start = after
+            yield Frame(body[0], body[1:])
+        self._buffer = buffer[start:]
+
+
+class Assembler:
+    """Joins the PART frames of each stream to messages."""
+
+    def __init__(self) -> None:
+        self._streams: dict[int, list[bytes]] = {}
+
+    def add(self, body: bytes) -> tuple[int, bytes] | None:
+        """The stream's number and its whole message once the last part is in, else None.
+
+        Raises:
+            DamagedStream: the part makes no sense or the message passes MAX_MESSAGE.
+        """
+        if len(body) < 5 or body[4] > 1:
+            raise DamagedStream(f"part of {len(body)} bytes")
+        stream: int = _LENGTH.unpack_from(body)[0]
+        held = self._streams.get(stream)
+        if body[4] == 1:
+            if held is None:
+                return stream, body[5:]
+            del self._streams[stream]
+            held.append(body[5:])
+            return stream, b"".join(held)
+        if held is None:
+            held = self._streams[stream] = []
+        held.append(body[5:])
+        if len(held) > MAX_MESSAGE // 1024 and sum(map(len, held)) > MAX_MESSAGE:
+            raise DamagedStream(f"message over {MAX_MESSAGE} bytes")
+        return None

@@ -1,0 +1,104 @@
+"""The real runner as PID 1 of a process namespace on this machine, reached over pipes."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from episode_operator.sandbox.channel import ChannelClosed
+from episode_operator.sandbox.session import Session
+
+
+class PipeChannel:
+    """stdin and stdout of a local `runner attach`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def send(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ChannelClosed(str(error)) from error
+
+    async def receive(self) -> bytes:
+        assert self._process.stdout is not None and self._process.stderr is not None
+        data = await self._process.stdout.read(64 << 10)
+        if not data:
+            stderr = await self._process.stderr.read()
+            raise ChannelClosed(f"end of stream: {stderr.decode(errors='replace').strip()}")
+        return data
+
+    async def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if self._process.returncode is None:
+            try:
+                self._process.kill()
+            except ProcessLookupError:
+                pass
+        await self._process.wait()
+
+
+@dataclass
+class LocalSandbox:
+    """One serving runner."""
+
+    runner: Path
+    pid: int
+    launcher: asyncio.subprocess.Process
+    workdir: Path
+    channels: list[PipeChannel] = field(default_factory=list)
+
+    async def open_channel(self) -> PipeChannel:
+        """A channel to a new `runner attach`, injected into the namespace as an exec is."""
+        process = await asyncio.create_subprocess_exec(
+            *("nsenter", "--target", str(self.pid), "--pid", "--mount", "--wd=/", "--"),
+            *(str(self.runner), "attach"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        channel = PipeChannel(process)
+        self.channels.append(channel)
+        return channel
+
+    def session(self, **options: object) -> Session:
+        """A session with this runner; enter it to connect."""
+        return Session(self.open_channel, pod_uid="local", **options)  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def local_sandbox(
+    runner: Path, *, env: dict[str, str] | None = None
+) -> AsyncIterator[LocalSandbox]:
+    """Starts a runner as PID 1 in a process and mount namespace of its own."""
+    with tempfile.TemporaryDirectory() as workdir:
+        launcher = await asyncio.create_subprocess_exec(
+            *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
+            *(str(runner), "serve"),
+            cwd=workdir,
+            env=env if env is not None else {**os.environ, "IMAGE_VARIABLE": "from image"},
+            stdin=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            pid = await _only_child(launcher.pid)
+            yield LocalSandbox(runner, pid, launcher, Path(workdir))
+        finally:
+            if launcher.returncode is None:
+                launcher.send_signal(signal.SIGKILL)
+            await launcher.wait()
+
+
+async def _only_child(parent: int) -> int:
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    async with asyncio.timeout(10):
+        while not (text := children.read_text()):
+            await asyncio.sleep(0.01)
+    return int(text)
