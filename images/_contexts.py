@@ -39,12 +39,19 @@ class Image:
         return digest.hexdigest()[:20]
 
 
-def _nothing(folder: Path) -> None:
-    """No files but the Containerfile."""
+def _plain(name: str, base: str) -> Image:
+    """An image of the files beside its Containerfile, as they are."""
 
+    def files() -> list[Path]:
+        return [file for file in (IMAGES / name).iterdir() if file.name != "Containerfile"]
 
-def _no_inputs() -> Iterable[Path]:
-    return ()
+    def prepare(folder: Path) -> None:
+        shutil.rmtree(folder)
+        folder.mkdir()
+        for file in files():
+            shutil.copy(file, folder)
+
+    return Image(name, base, files, prepare)
 
 
 def _runner_inputs() -> Iterable[Path]:
@@ -72,15 +79,19 @@ def _operator_inputs() -> Iterable[Path]:
 def _prepare_operator(folder: Path) -> None:
     """Install wheels for the image's Python on this machine, byte-compiled for a quick start.
 
-    The dependencies are installed again only when the lock changes, and are a layer of their own.
+    The dependencies are installed again only when the lock changes, and are a layer of their own:
+    one archive, as comparing 15,000 files with the cached layer would take 12 seconds each time.
     """
     key = hashlib.sha256(LOCK.read_bytes() + f"{sys.version}{_platform()}".encode()).hexdigest()
-    marker = folder / "dependencies.key"
+    archive, marker = folder / "dependencies.tar", folder / "dependencies.key"
     if not marker.exists() or marker.read_text() != key:
         marker.unlink(missing_ok=True)
         locked = ["--require-hashes", "--only-binary=:all:", "--requirements", str(LOCK)]
         python = ["--python-version", ".".join(map(str, ABI)), "--python-platform", _platform()]
         _install(folder / "dependencies", [*python, *locked])
+        owner = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]
+        run(["tar", "--create", f"--file={archive}", *owner, "-C", folder, "dependencies"])
+        shutil.rmtree(folder / "dependencies")
         marker.write_text(key)
     _install(folder / "project", ["--no-deps", str(REPOSITORY)])
 
@@ -113,7 +124,7 @@ def _uv() -> str:
 ALL = (
     Image("runner", None, _runner_inputs, _prepare_runner),
     Image("operator", "python", _operator_inputs, _prepare_operator),
-    Image("task-python", "python", _no_inputs, _nothing),
-    Image("task-busybox", "busybox", _no_inputs, _nothing),
-    Image("vllm-cpu", "python", _no_inputs, _nothing),
+    _plain("task-python", "python"),
+    _plain("task-busybox", "busybox"),
+    _plain("vllm-cpu", "python"),
 )

@@ -40,6 +40,9 @@ class Engine(Protocol):
     def push(self, tag: str, plain_http: bool) -> str:
         """Push `tag` and return the manifest's digest, `sha256:...`."""
 
+    def tidy(self) -> None:
+        """Free space after a run, while no build is under way."""
+
 
 class Buildah:
     """buildah without a daemon, with its storage in the cache folder."""
@@ -73,14 +76,22 @@ class Buildah:
         run([*command, str(context)])
 
     def push(self, tag: str, plain_http: bool) -> str:
-        """Push, then drop the local name; its layers serve the next build."""
+        """Push, then keep the newest build of each image: its layers serve the next one."""
         with tempfile.NamedTemporaryFile("r", suffix=".digest") as digest:
             verify = f"--tls-verify={'false' if plain_http else 'true'}"
             options = ["--quiet", verify, f"--digestfile={digest.name}", *QUICK_COMPRESSION]
             download(lambda: run([*self._buildah, "push", *options, tag, f"docker://{tag}"]))
             pushed = digest.read().strip()
-        run([*self._buildah, "rmi", tag])
+        with self._lock:
+            newest = f"localhost/{tag.partition('/')[2].rpartition(':')[0]}:newest"
+            run([*self._buildah, "tag", tag, newest])
+            run([*self._buildah, "rmi", tag])
         return pushed
+
+    def tidy(self) -> None:
+        """Remove what no newest image needs, and containers that a failed build left."""
+        run([*self._buildah, "rm", "--all"])
+        run([*self._buildah, "rmi", "--prune"])
 
 
 class Docker:
@@ -107,6 +118,9 @@ class Docker:
         if found is None:
             raise BuildError(f"docker push named no digest:\n{output}")
         return found[1]
+
+    def tidy(self) -> None:
+        """Leave it to the user: the engine's images are not only ours."""
 
 
 def choose(name: str) -> Engine:

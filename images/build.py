@@ -43,8 +43,10 @@ def main(
         raise typer.BadParameter(f"no such image: {', '.join(unknown)}; there are {list(known)}")
     bases = dict(item.split("=", 1) for item in base or ())
     builder = Builder(choose(engine), registry, plain_http, bases)
-    with _alone(), ThreadPoolExecutor(WORKERS) as pool:
-        references = dict(pool.map(lambda name: (name, builder.ensure(known[name])), wanted))
+    with _alone():
+        with ThreadPoolExecutor(WORKERS) as pool:
+            references = dict(pool.map(lambda name: (name, builder.ensure(known[name])), wanted))
+        builder.tidy()
     written = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
     REFERENCES.parent.mkdir(parents=True, exist_ok=True)
     REFERENCES.write_text(json.dumps({**written, **references}, indent=2, sort_keys=True) + "\n")
@@ -70,6 +72,7 @@ class Builder:
         self._registry = registry
         self._plain_http = plain_http
         self._bases = bases
+        self._built = False
 
     def ensure(self, image: Image) -> str:
         """The digest-pinned reference of the image, built and pushed if the registry lacks it."""
@@ -79,9 +82,15 @@ class Builder:
         digest = pushed_digest(self._registry, repository, tag, self._plain_http)
         if digest is None:
             say(f"building {image.name}")
+            self._built = True
             digest = self._build(image, f"{self._registry}/{repository}:{tag}")
             say(f"built {image.name} in {time.monotonic() - started:.0f} s")
         return f"{self._registry}/{repository}@{digest}"
+
+    def tidy(self) -> None:
+        """Free space, if anything was built."""
+        if self._built:
+            self._engine.tidy()
 
     def _build(self, image: Image, tag: str) -> str:
         context = CACHE / "contexts" / image.name

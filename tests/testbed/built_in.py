@@ -1,5 +1,6 @@
 """The built-in cluster as the command line sees it."""
 
+import shutil
 from pathlib import Path
 
 from rich.table import Table
@@ -7,20 +8,21 @@ from rich.table import Table
 from tests.testbed import cluster, teardown
 from tests.testbed.console import step
 from tests.testbed.daemons import api_ready, node_ready
-from tests.testbed.paths import KUBECONFIG, LOGS, REGISTRY
-from tests.testbed.processes import all_running
+from tests.testbed.paths import KUBECONFIG, LOGS, REGISTRY, STATE
+from tests.testbed.processes import find_part
 
-PARTS = (
-    "etcd",
-    "registry",
-    "containerd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-    "kubelet",
-    "kube-proxy",
-    "kube-router",
-)
+PROGRAMS = {
+    "etcd": "etcd",
+    "registry": "docker-registry",
+    "containerd": "containerd",
+    "kube-apiserver": "kube-apiserver",
+    "kube-controller-manager": "kube-controller-manager",
+    "kube-scheduler": "kube-scheduler",
+    "kubelet": "kubelet",
+    "kube-proxy": "kube-proxy",
+    "kube-router": "kube-router",
+}
+WELL, BAD = "[green]{}[/]", "[red]{}[/]"
 
 
 class BuiltIn:
@@ -35,22 +37,25 @@ class BuiltIn:
 
     def down(self, purge: bool) -> None:
         """End everything; with `purge` the keys, images and logs go too."""
+        if not STATE.exists():
+            return
         with step("taking the testbed down"):
             teardown.wipe()
             if purge:
-                cluster.purge()
+                shutil.rmtree(STATE)
 
     def status(self) -> tuple[Table, bool]:
         """One row per daemon; all is well when each runs and the node is ready."""
-        running = {process.part: process for process in reversed(all_running())}
-        table = Table("part", "state", "pid", "log")
-        for name in PARTS:
-            process = running.get(name)
-            state = "[green]running[/]" if process else "[red]down[/]"
-            table.add_row(
-                name, state, str(process.pid) if process else "", str(LOGS / f"{name}.log")
-            )
-        answers, ready = api_ready(), node_ready()
-        table.add_row("API server", "[green]ready[/]" if answers else "[red]not ready[/]", "", "")
-        table.add_row("node", "[green]Ready[/]" if ready else "[red]not Ready[/]", "", "")
-        return table, all(name in running for name in PARTS) and answers and ready
+        table = Table("part", "state", "pid", caption=f"logs: {LOGS}")
+        well = True
+        for name, program in PROGRAMS.items():
+            process = find_part(name, program)
+            well = well and process is not None
+            if process is None:
+                table.add_row(name, BAD.format("down"), "")
+            else:
+                table.add_row(name, WELL.format("running"), str(process.pid))
+        for name, ready in (("API server", api_ready()), ("node", node_ready())):
+            well = well and ready
+            table.add_row(name, WELL.format("ready") if ready else BAD.format("not ready"), "")
+        return table, well

@@ -1,7 +1,6 @@
 """Bringing the built-in cluster up, or repairing it: every step looks before it acts."""
 
 import json
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -172,8 +171,3 @@ def _wait(name: str, ready: Callable[[], bool], log: Path) -> None:
         if not wait_until(ready, seconds=READY_SECONDS, poll_seconds=0.2):
             message = f"{name} is not ready after {READY_SECONDS:.0f} s"
             raise TestbedError(message, hint=REPAIR, log=log)
-
-
-def purge() -> None:
-    """Remove the cached state (keys, images, logs); the builds stay."""
-    shutil.rmtree(STATE, ignore_errors=False)

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.testbed.files import write_if_changed
 from tests.testbed.paths import (
     CGROUP,
     CLUSTER_DOMAIN,
@@ -31,19 +32,19 @@ MAX_PODS = 250
 
 def write(pause_image: str) -> None:
     """Write all of them; a file that does not change keeps its daemon running."""
-    CONFIG.mkdir(parents=True, exist_ok=True)
-    CONTAINERD.write_text(_containerd(pause_image))
+    write_if_changed(CONTAINERD, _containerd(pause_image))
     _json(KUBELET, _kubelet())
     _json(KUBE_PROXY, _kube_proxy())
     _json(DOCKER_REGISTRY, _registry())
     hosts = CERTS / REGISTRY / "hosts.toml"
-    hosts.parent.mkdir(parents=True, exist_ok=True)
     address = f'"http://{REGISTRY}"'
-    hosts.write_text(f'server = {address}\n[host.{address}]\ncapabilities = ["pull", "resolve"]\n')
+    write_if_changed(
+        hosts, f'server = {address}\n[host.{address}]\ncapabilities = ["pull", "resolve"]\n'
+    )
 
 
 def _json(file: Path, document: dict[str, Any]) -> None:
-    file.write_text(json.dumps(document, indent=2))
+    write_if_changed(file, json.dumps(document, indent=2))
 
 
 def _containerd(pause_image: str) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.table import Table
@@ -33,7 +34,7 @@ class Kind:
     def up(self) -> None:
         """Bring up or repair."""
         with step("registry container") as say:
-            if not self._registry_runs():
+            if not self._runs(REGISTRY_NAME):
                 succeeds(["docker", "rm", "--force", REGISTRY_NAME])
                 publish = ["--publish", f"127.0.0.1:{REGISTRY.split(':')[1]}:5000"]
                 name = ["--name", REGISTRY_NAME, "--restart=always"]
@@ -67,12 +68,8 @@ class Kind:
             table.add_row(name, "[green]running[/]" if runs else "[red]down[/]")
         return table, well
 
-    def _program(self, say: object) -> str:
-        found = shutil.which("kind")
-        return found or str(gobuild.ensure(gobuild.KIND, lambda text: None) / "kind")
-
-    def _registry_runs(self) -> bool:
-        return self._runs(REGISTRY_NAME)
+    def _program(self, say: Callable[[str], None]) -> str:
+        return shutil.which("kind") or str(gobuild.ensure(gobuild.KIND, say) / "kind")
 
     def _runs(self, container: str) -> bool:
         if not succeeds(["docker", "inspect", container]):

@@ -1,9 +1,9 @@
 """The node's side of the network: its address, the pods' bridge, masquerading, kernel settings."""
 
-import ipaddress
 import json
 from pathlib import Path
 
+from tests.testbed.files import write_if_changed
 from tests.testbed.paths import (
     CNI_CONFIG,
     CNI_DATA,
@@ -46,7 +46,6 @@ def ensure() -> None:
     run(["ip", "link", "set", NODE_BRIDGE, "up"])
     if not succeeds(["nft", "list", "table", "ip", NFT_TABLE]):
         run(["nft", "-f", "-"], stdin=RULES)
-    CNI_CONFIG.mkdir(parents=True, exist_ok=True)
     bridge = {
         "type": "bridge",
         "bridge": POD_BRIDGE,
@@ -55,12 +54,12 @@ def ensure() -> None:
         "ipam": {
             "type": "host-local",
             "dataDir": str(CNI_DATA),
-            "ranges": [[{"subnet": str(ipaddress.ip_network(POD_CIDR))}]],
+            "ranges": [[{"subnet": POD_CIDR}]],
             "routes": [{"dst": "0.0.0.0/0"}],
         },
     }
     conflist = {"cniVersion": "1.0.0", "name": POD_NETWORK, "plugins": [bridge]}
-    (CNI_CONFIG / "10-bridge.conflist").write_text(json.dumps(conflist, indent=2))
+    write_if_changed(CNI_CONFIG / "10-bridge.conflist", json.dumps(conflist, indent=2))
 
 
 def remove() -> None:

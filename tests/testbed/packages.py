@@ -1,10 +1,12 @@
 """The Debian packages of the built-in testbed, installed where they are missing."""
 
 import os
+import shutil
+import subprocess
 from collections.abc import Callable
 
 from tests.testbed.errors import TestbedError
-from tests.testbed.shell import download, run, succeeds
+from tests.testbed.shell import download, run
 
 PACKAGES = (
     "buildah",
@@ -34,10 +36,10 @@ HINT = (
 def ensure(say: Callable[[str], None]) -> None:
     """Install what is missing; nothing is asked of the network when all is there."""
     if os.geteuid() != 0:
-        raise TestbedError(
-            "the built-in testbed runs containers and so must run as root", hint=HINT
-        )
-    missing = [name for name in PACKAGES if not _installed(name)]
+        raise TestbedError("the built-in testbed runs containers: it needs root", hint=HINT)
+    if shutil.which("dpkg-query") is None:
+        raise TestbedError("the built-in testbed needs Debian packages", hint=HINT)
+    missing = sorted(set(PACKAGES) - _installed())
     if not missing:
         return
     say(f"installing {', '.join(missing)}")
@@ -48,7 +50,10 @@ def ensure(say: Callable[[str], None]) -> None:
     download(lambda: run(install, env=quiet, hint=HINT), say)
 
 
-def _installed(name: str) -> bool:
-    return succeeds(["dpkg-query", "--show", "--showformat=ok", name]) and "installed" in run(
-        ["dpkg-query", "--show", "--showformat=${db:Status-Status}", name]
-    )
+def _installed() -> set[str]:
+    status = ["--showformat", "${Package} ${db:Status-Status}\\n", *PACKAGES]
+    listing = subprocess.run(  # it exits 1 when a package is unknown, and lists the others
+        ["dpkg-query", "--show", *status], capture_output=True, text=True, check=False
+    ).stdout
+    rows = (line.split() for line in listing.splitlines())
+    return {name for name, state in rows if state == "installed"}

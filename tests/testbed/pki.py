@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from tests.testbed.files import write_if_changed
 from tests.testbed.paths import (
     API_SERVER,
     KUBECONFIG,
@@ -71,7 +72,8 @@ def ensure() -> None:
         list(pool.map(_certificate, IDENTITIES))
     for identity in IDENTITIES:
         if identity.name not in NO_KUBECONFIG:
-            _write_private(kubeconfig_of(identity.name), _kubeconfig(identity.name))
+            file = kubeconfig_of(identity.name)
+            write_if_changed(file, _kubeconfig(identity.name), mode=0o600)
 
 
 def kubeconfig_of(name: str) -> Path:
@@ -125,12 +127,3 @@ def _kubeconfig(name: str) -> str:
         "current-context": "testbed",
     }
     return yaml.safe_dump(document, sort_keys=False)
-
-
-def _write_private(file: Path, text: str) -> None:
-    if file.exists() and file.read_text() == text:
-        return
-    partial = file.with_name(file.name + ".partial")
-    partial.touch(mode=0o600)
-    partial.write_text(text)
-    partial.replace(file)

@@ -19,7 +19,8 @@ INPUTS = ("train.py", "tasks.py", "tools.json", "chat_template.jinja")
 def ensure_policy(cache: Path, say: Callable[[str], None]) -> Path:
     """The folder of the trained model; trained when there is none of these very inputs.
 
-    Makes the vLLM environment first when it is missing. Training takes two minutes on two idle cores.
+    Makes the vLLM environment first when it is missing. Training takes two minutes on two idle
+    cores.
     """
     folder = cache / "vllm" / f"policy-{fingerprint()}"
     if folder.is_dir():

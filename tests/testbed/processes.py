@@ -64,10 +64,14 @@ def all_running() -> list[Running]:
 
 
 def find(daemon: Daemon) -> Running | None:
-    """The daemon's main process: the oldest of its name that runs its program."""
-    program = Path(daemon.argv[0]).name
+    """The daemon's main process, if it lives."""
+    return find_part(daemon.name, Path(daemon.argv[0]).name)
+
+
+def find_part(name: str, program: str) -> Running | None:
+    """The oldest process of a part that runs this program, so no helper that it started."""
     for process in all_running():
-        if process.part == daemon.name and process.program == program:
+        if process.part == name and process.program == program:
             return process
     return None
 

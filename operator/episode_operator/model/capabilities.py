@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from episode_operator.model.client import VllmClient
-from episode_operator.model.rendering import common_suffix
+from episode_operator.model.rendering import PLACEHOLDERS, common_suffix
 from episode_operator.model.special import SpecialTokens
 
 LogprobsMode = Literal["processed", "raw"]
 
 _QUESTION = {"role": "user", "content": "Hello."}
-_ANSWERS = ("Alpha", "Omega")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +44,7 @@ async def detect(client: VllmClient) -> Capabilities:
         await client.render(
             [_QUESTION, {"role": "assistant", "content": answer}], generation_prompt=False
         )
-        for answer in _ANSWERS
+        for answer in PLACEHOLDERS
     ]
     end = await _end_token(client, common_suffix(first, second))
     return Capabilities(

@@ -19,7 +19,7 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ServedModel:
-    """A model the server lists: its name and the most tokens prompt and answer may have together."""
+    """A model the server lists; prompt and answer together have at most `max_model_len` tokens."""
 
     name: str
     max_model_len: int
@@ -122,8 +122,12 @@ class VllmClient:
         sampling_params: Mapping[str, Any],
         cache_salt: str | None = None,
         priority: int = 0,
+        request_id: str | None = None,
     ) -> Generated:
-        """Sample after `token_ids`. Logprobs of the sampled ids are always asked for."""
+        """Sample after `token_ids`. Logprobs of the sampled ids are always asked for.
+
+        The server knows the request as `generate-tokens-<request_id>`.
+        """
         params = {"logprobs": 0, "detokenize": False, **sampling_params}
         body: dict[str, Any] = {
             "model": self.model,
@@ -134,6 +138,8 @@ class VllmClient:
             body["cache_salt"] = cache_salt
         if priority:
             body["priority"] = priority
+        if request_id is not None:
+            body["request_id"] = request_id
         answer = await self._http.call("POST", "/inference/v1/generate", body)
         return parse_generated(answer, top_count=params["logprobs"])
 

@@ -97,9 +97,8 @@ def _call_at(text: str, start: int) -> tuple[ToolCall | MalformedCall, int]:
         stop = _end_of_bad_call(text, end)
         between = text[end:stop].removesuffix(CLOSE).strip()
         if between:
-            return _bad(
-                text[start:stop], f"there is more than one JSON object: {between[:80]!r}"
-            ), stop
+            problem = f"more text follows its JSON object: {between[:80]!r}"
+            return _bad(text[start:stop], problem), stop
         # Complete JSON without a closing tag, at the end of the turn or before the next call: the
         # model's intent is plain.
     return _checked(value, text[start:stop]), stop

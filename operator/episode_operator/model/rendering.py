@@ -13,8 +13,8 @@ from episode_operator.model.client import Message, VllmClient
 from episode_operator.model.errors import ModelBadRequest, RenderMismatch
 from episode_operator.model.special import SpecialTokens
 
-_PLACEHOLDERS = ("Alpha", "Omega")
-"""Answers that share no token at their end."""
+PLACEHOLDERS = ("Alpha", "Bravo")
+"""Answers that do not end with the same character, and so with no common token."""
 
 
 def common_suffix(first: Sequence[int], second: Sequence[int]) -> list[int]:
@@ -96,10 +96,10 @@ class Renderer:
             return [{"role": "user", "content": "Hello."}, assistant, *new]
 
         async def render(new: Sequence[Message]) -> list[int]:
-            return await self._render(behind(_PLACEHOLDERS[0], new))
+            return await self._render(behind(PLACEHOLDERS[0], new))
 
         first, second = await asyncio.gather(
-            render(messages), self._render(behind(_PLACEHOLDERS[1], messages))
+            render(messages), self._render(behind(PLACEHOLDERS[1], messages))
         )
         suffix = common_suffix(first, second)
         if not suffix or len(suffix) == len(first):

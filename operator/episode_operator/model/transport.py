@@ -120,8 +120,8 @@ class Transport:
             ) from error
         except aiohttp.ClientError as error:
             raise ModelUnavailable(
-                f"{path} failed: {type(error).__name__}: {error}; check model.endpoint and that the "
-                "server runs"
+                f"{path} failed: {type(error).__name__}: {error}; check model.endpoint and that "
+                "the server runs"
             ) from error
 
 

@@ -161,13 +161,18 @@ class Files:
                 for offset in range(0, len(data), _CHUNK_BYTES):
                     group.create_task(write(offset))
         except BaseExceptionGroup as failures:
-            await self._requester.request("abortUpload", {"upload": upload}, recorded=False)
+            await self._abort(upload)
             raise failures.exceptions[0] from None
         commit = {"upload": upload, "sha256": parameters["sha256"]}
-        answer = await self._requester.request("commitUpload", commit, request_id=request_id)
-        if request_id is not None:
-            await self._requester.request("abortUpload", {"upload": upload}, recorded=False)
-        return answer
+        try:
+            return await self._requester.request("commitUpload", commit, request_id=request_id)
+        finally:
+            if request_id is not None:
+                # Where the answer was a recorded one, this call's own upload is still open.
+                await self._abort(upload)
+
+    async def _abort(self, upload: str) -> None:
+        await self._requester.request("abortUpload", {"upload": upload}, recorded=False)
 
     async def list_directory(
         self,

@@ -125,12 +125,13 @@ class Assembler:
 
     def __init__(self) -> None:
         self._streams: dict[int, list[bytes]] = {}
+        self._held = 0
 
     def add(self, body: bytes) -> tuple[int, bytes] | None:
         """The stream's number and its whole message once the last part is in, else None.
 
         Raises:
-            DamagedStream: the part makes no sense or the message passes MAX_MESSAGE.
+            DamagedStream: the part makes no sense, or messages do not end.
         """
         if len(body) < 5 or body[4] > 1:
             raise DamagedStream(f"part of {len(body)} bytes")
@@ -140,11 +141,13 @@ class Assembler:
             if held is None:
                 return stream, body[5:]
             del self._streams[stream]
+            self._held -= sum(map(len, held))
             held.append(body[5:])
             return stream, b"".join(held)
         if held is None:
             held = self._streams[stream] = []
         held.append(body[5:])
-        if len(held) > MAX_MESSAGE // 1024 and sum(map(len, held)) > MAX_MESSAGE:
-            raise DamagedStream(f"message over {MAX_MESSAGE} bytes")
+        self._held += len(body) - 5
+        if self._held > 2 * MAX_MESSAGE:
+            raise DamagedStream(f"{self._held} bytes of messages that do not end")
         return None

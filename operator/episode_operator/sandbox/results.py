@@ -63,7 +63,8 @@ class ExecResult:
         exit_code: 128 + signal where a signal ended it, as shells say it.
         signal: the number of the signal that ended it, or None.
         timed_out: its time was over, and it was killed with its whole session.
-        oom_killed: it failed and meanwhile the kernel killed a process of the container for memory.
+        oom_killed: the kernel killed a process of the container for memory, this command's or
+            another, during the call or since the one before.
         stuck: it was killed, but the kernel had not let go of it ten seconds later.
         duration_seconds: wall time from start to end.
         cpu_seconds: user and system time of it and the children it waited for.

@@ -131,7 +131,7 @@ func (b *background) watch(runtime *Runtime, output *reader) {
 	output.finish()
 	b.mu.Lock()
 	b.end = time.Now()
-	b.oom = b.child.Status().Wait.Signaled() && b.oomBefore >= 0 && runtime.oom.read() > b.oomBefore
+	b.oom = b.child.Status().Wait.Signaled() && runtime.oom.read() > b.oomBefore
 	if b.input != nil {
 		b.input.Close()
 	}

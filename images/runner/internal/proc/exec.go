@@ -94,9 +94,7 @@ func (rt *Runtime) Exec(request ExecRequest, stdin []byte, onStart func(pid int)
 	} else {
 		result.take(run.child.Status())
 	}
-	if result.ExitCode != 0 {
-		result.OomKilled = oomBefore >= 0 && rt.oom.read() > oomBefore
-	}
+	result.OomKilled = rt.oom.rose(oomBefore)
 	if run.stateRead != nil {
 		run.stateRead.finish()
 		result.Cwd = rt.carry(request.Command, report, run.nonce)

@@ -48,34 +48,46 @@ func processes() []entry {
 
 const killRounds = 20
 
-// KillTree kills a session, its process group and everything that descends from leader, until nothing is left.
+// KillTree kills a session, its process group and everything that descends from leader, until nothing is left. They
+// are stopped first: a process that dies hands its children to PID 1, and from then on they are nobody's descendants.
 func KillTree(leader int) {
-	_ = unix.Kill(-leader, unix.SIGKILL)
 	known := map[int]bool{leader: true}
-	for round := range killRounds {
-		alive := 0
-		all := processes()
-		// Descendants first become known, parents before children or not: hence until nothing is added.
-		for added := true; added; {
-			added = false
-			for _, process := range all {
-				if !known[process.pid] && (process.session == leader || known[process.parent]) {
-					known[process.pid] = true
-					added = true
-				}
-			}
+	_ = unix.Kill(-leader, unix.SIGSTOP)
+	for range killRounds {
+		if !stopTree(leader, known) {
+			break
 		}
-		for _, process := range all {
-			if known[process.pid] && !process.zombie {
-				alive++
+	}
+	_ = unix.Kill(-leader, unix.SIGKILL)
+	for round := range killRounds {
+		alive := false
+		for _, process := range processes() {
+			if (known[process.pid] || process.session == leader) && !process.zombie {
+				alive = true
 				_ = unix.Kill(process.pid, unix.SIGKILL)
 			}
 		}
-		if alive == 0 {
+		if !alive {
 			return
 		}
 		time.Sleep(time.Duration(round+1) * time.Millisecond)
 	}
+}
+
+// stopTree stops what belongs to leader and is not known yet, and returns whether there was anything.
+func stopTree(leader int, known map[int]bool) (found bool) {
+	all := processes()
+	for added := true; added; { // in any order, so again until nothing is added
+		added = false
+		for _, process := range all {
+			if !known[process.pid] && (process.session == leader || known[process.parent]) {
+				known[process.pid] = true
+				added, found = true, true
+				_ = unix.Kill(process.pid, unix.SIGSTOP)
+			}
+		}
+	}
+	return found
 }
 
 // KillAll kills every process but PID 1 and the spared ones. Where new ones come faster than rounds, the last resort is

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // victimScore makes children the first victims when memory runs out. The score is inherited at fork, and only a
@@ -48,19 +49,34 @@ func (v victimScore) restore() {
 }
 
 // oomCounter reads how many processes of the container the kernel has killed for want of memory.
-type oomCounter struct{ file *os.File }
+type oomCounter struct {
+	file *os.File
+	mu   sync.Mutex
+	told int64 // the count that some call's result has told of
+}
 
-func openOomCounter() oomCounter {
+func openOomCounter() *oomCounter {
 	for _, path := range oomFiles() {
 		if file, err := os.Open(path); err == nil {
-			counter := oomCounter{file: file}
-			if counter.read() >= 0 {
+			counter := &oomCounter{file: file}
+			if counter.told = counter.read(); counter.told >= 0 {
 				return counter
 			}
 			file.Close()
 		}
 	}
-	return oomCounter{}
+	return &oomCounter{}
+}
+
+// rose says whether the count is above what it was at before, or at the end of the last call: so a kill is told by
+// every call that ran then, and one between calls by the next.
+func (c *oomCounter) rose(before int64) bool {
+	now := c.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rose := now > min(before, c.told)
+	c.told = max(c.told, now)
+	return rose
 }
 
 // oomFiles lists the counter's places: where the container sees its own cgroup as the root, then by name.
@@ -84,7 +100,7 @@ func oomFiles() []string {
 }
 
 // read returns -1 where the count is not to be had.
-func (c oomCounter) read() int64 {
+func (c *oomCounter) read() int64 {
 	if c.file == nil {
 		return -1
 	}

@@ -23,7 +23,7 @@ type Runtime struct {
 	UID, GID   int
 	Executable string // the runner's own path, for shells to report their state
 	victim     victimScore
-	oom        oomCounter
+	oom        *oomCounter
 	states     stateTable
 }
 
@@ -134,7 +134,11 @@ func notStarted(path, cwd string, err error) error {
 	} else if !info.IsDir() {
 		return fault.NotStarted(cwd, unix.ENOTDIR)
 	}
-	return fault.NotStarted(path, err)
+	failure := fault.NotStarted(path, err)
+	if failure.Errno == "EACCES" {
+		failure.Message += ", for the program or for the directory " + cwd
+	}
+	return failure
 }
 
 func (rt *Runtime) directory(command Command, carried state) (string, error) {

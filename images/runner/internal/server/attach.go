@@ -30,9 +30,8 @@ func Attach() error {
 		return err
 	}
 	rights := unix.UnixRights(0, 1)
-	if _, _, err := connection.WriteMsgUnix([]byte{'A'}, rights, nil); err != nil {
-		return err
-	}
+	// A refusal may come before this is sent, so what was answered matters more than whether this worked.
+	_, _, _ = connection.WriteMsgUnix([]byte{'A'}, rights, nil)
 	answer, err := io.ReadAll(connection)
 	if errors.Is(err, syscall.ECONNRESET) {
 		err = nil

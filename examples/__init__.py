@@ -1,0 +1,1 @@
+"""Examples; `python -m examples.demo` runs 01 to 03 end to end."""

@@ -1,0 +1,79 @@
+"""Command line of the measurements: `python -m tests.bench exec`."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from tests.bench import exec_bench, harbor
+from tests.bench.report import Report
+from tests.bench.target import ensure_target
+from tests.testbed.console import console, step
+from tests.testbed.errors import TestbedError
+from tests.testbed.stack import ROOT
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__
+)
+WIDTH = 150
+"""Columns of the table where the output is no terminal."""
+
+
+@app.callback()
+def all_measurements() -> None:
+    """Measurements; docs/benchmarks.md says what they mean."""
+
+
+@app.command("exec")
+def exec_(
+    repeats: Annotated[int, typer.Option(min=1, help="How often all is measured.")] = 3,
+    seconds: Annotated[float, typer.Option(min=0.2, help="Measured per number.")] = 5.0,
+    warm_up: Annotated[float, typer.Option(min=0.0, help="Seconds before that.")] = 1.0,
+    without_harbor: Annotated[bool, typer.Option(help="Leave Harbor out.")] = False,
+) -> None:
+    """What a command in a pod costs: floor, our session, kubernetes stream, Harbor."""
+    target = ensure_target()
+    os.environ["KUBECONFIG"] = target.kubeconfig
+    python = None
+    if not without_harbor:
+        with step("Harbor's environment") as say:
+            python = harbor.ensure_environment(say)
+    settings = exec_bench.Settings(repeats, warm_up, seconds)
+    report = _run(exec_bench.measure(target, python, settings, console.print))
+    for file in report.write(ROOT / "reports", "bench-exec"):
+        console.print(f"written: {file.relative_to(ROOT)}")
+    answer = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
+    for part in (*report.tables(), *report.lines()):
+        answer.print(part)
+
+
+def _run(measuring: Coroutine[None, None, Report]) -> Report:
+    """Run it; an interrupt or a request to terminate cleans up first."""
+
+    async def watched() -> Report:
+        task = asyncio.ensure_future(measuring)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await task
+
+    try:
+        return asyncio.run(watched())
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        raise TestbedError("stopped; the namespace is removed") from None
+
+
+def main() -> None:
+    """Run the command line; show a TestbedError as text, never as a traceback."""
+    try:
+        app()
+    except TestbedError as error:
+        print(error.render(), file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+module episodes.dev/bench/floor
+
+go 1.26.0

@@ -1,0 +1,1 @@
+"""Stand-ins for outside systems, spoken to as the real ones are."""

@@ -1,0 +1,46 @@
+"""The real runner, built once and run as PID 1 of a process namespace on this machine."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from episode_operator.sandbox.session import Session
+from tests.runner.sandbox import LocalSandbox, local_sandbox
+
+SOURCE = Path(__file__).parents[2] / "images" / "runner"
+
+
+@pytest.fixture(scope="session")
+async def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runner as `runner install` leaves it."""
+    folder = tmp_path_factory.mktemp("runner")
+    for parent in (folder, *folder.parents[:3]):
+        parent.chmod(0o755)  # commands that run as other users report their state through it
+    built = folder / "built"
+    await _run("go", "build", "-o", str(built), ".", cwd=SOURCE)
+    await _run(str(built), "install", str(folder / "runner"), cwd=folder)
+    return folder / "runner"
+
+
+async def _run(*command: str, cwd: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+
+
+@pytest.fixture
+async def sandbox(runner: Path) -> AsyncIterator[LocalSandbox]:
+    """A fresh sandbox."""
+    async with local_sandbox(runner) as box:
+        yield box
+
+
+@pytest.fixture
+async def session(sandbox: LocalSandbox) -> AsyncIterator[Session]:
+    """A session with a fresh sandbox."""
+    async with sandbox.session() as connected:
+        yield connected

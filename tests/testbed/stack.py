@@ -1,0 +1,137 @@
+"""What runs in the testbed's cluster: the images, the policy model, and the chart with both."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from tests.testbed import vllm
+from tests.testbed.choice import Cluster
+from tests.testbed.console import step
+from tests.testbed.paths import BIN, CACHE
+from tests.testbed.policy import ensure_policy
+from tests.testbed.shell import run
+
+ROOT = Path(__file__).parents[2]
+REFERENCES = ROOT / "images" / "build" / "images.json"
+CHART = ROOT / "charts" / "episode-operator"
+RELEASE = "episodes"
+NAMESPACE = "episode-system"
+MODEL_SERVICE = f"{RELEASE}-vllm"
+MODEL_ENDPOINT = f"http://{MODEL_SERVICE}.{NAMESPACE}.svc:8000"
+
+_ROLLOUT_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What tests and examples need to know of a running stack."""
+
+    kubeconfig: Path
+    images: dict[str, str]
+    """Name -> digest-pinned reference."""
+
+    model_name: str = vllm.SERVED_MODEL
+    model_endpoint: str = MODEL_ENDPOINT
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment that kubectl, the tests and the examples run in."""
+        return {
+            **os.environ,
+            "KUBECONFIG": str(self.kubeconfig),
+            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "TASK_IMAGE": self.images["task-python"],
+            "BUSYBOX_IMAGE": self.images["task-busybox"],
+            "RUNNER_IMAGE": self.images["runner"],
+            "MODEL_ENDPOINT": self.model_endpoint,
+            "MODEL_NAME": self.model_name,
+        }
+
+
+def up(cluster: Cluster) -> Stack:
+    """Bring everything up or repair it; the model is trained while the cluster comes up."""
+    with ThreadPoolExecutor(2) as pool:
+        policy = pool.submit(_policy)
+        cluster.up()
+        images = _images(cluster.registry)
+        model = policy.result()
+    stack = Stack(cluster.kubeconfig, images)
+    with step("operator and model server") as say:
+        _install(stack, model, say)
+    return stack
+
+
+def current(cluster: Cluster) -> Stack:
+    """The stack that `up` has brought up."""
+    return Stack(cluster.kubeconfig, json.loads(REFERENCES.read_text()))
+
+
+def _policy() -> Path:
+    with step("policy model") as say:
+        return ensure_policy(CACHE, say)
+
+
+def _images(registry: str) -> dict[str, str]:
+    with step("images"):
+        run(
+            [sys.executable, "-m", "images.build", "--registry", registry, "--plain-http"], cwd=ROOT
+        )
+    images: dict[str, str] = json.loads(REFERENCES.read_text())
+    return images
+
+
+def _values(stack: Stack, model: Path) -> dict[str, Any]:
+    """Values of the chart for a node without GPU: vLLM and its model come from the node's disk."""
+    environment = CACHE / "vllm" / "venv"
+    return {
+        "operator": {"image": stack.images["operator"], "runnerImage": stack.images["runner"]},
+        "vllm": {
+            "enabled": True,
+            "image": stack.images["vllm-cpu"],
+            "model": "/models/policy",
+            "servedModelName": stack.model_name,
+            "gpus": 0,
+            "extraArgs": list(vllm.CPU_ARGUMENTS),
+            "env": [{"name": k, "value": v} for k, v in vllm.SERVER_ENVIRONMENT.items()],
+            "resources": {
+                "requests": {"cpu": "500m", "memory": "3Gi"},
+                "limits": {"memory": "8Gi"},
+            },
+            "extraVolumes": [
+                {"name": "vllm", "hostPath": {"path": str(environment), "type": "Directory"}},
+                {"name": "model", "hostPath": {"path": str(model), "type": "Directory"}},
+            ],
+            "extraVolumeMounts": [
+                {"name": "vllm", "mountPath": "/opt/vllm", "readOnly": True},
+                {"name": "model", "mountPath": "/models/policy", "readOnly": True},
+            ],
+        },
+    }
+
+
+def _install(stack: Stack, model: Path, say: Callable[[str], None]) -> None:
+    helm = str(BIN / "helm")
+    with NamedTemporaryFile("w", suffix=".json") as values:
+        json.dump(_values(stack, model), values)
+        values.flush()
+        say("helm upgrade")
+        run(
+            [helm, "upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE]
+            + ["--create-namespace", "--values", values.name],
+            env=stack.environment,
+        )
+    for deployment in (RELEASE, MODEL_SERVICE):
+        say(f"waiting for deployment {deployment}")
+        run(
+            ["kubectl", "rollout", "status", f"deployment/{deployment}", "-n", NAMESPACE]
+            + [f"--timeout={_ROLLOUT_SECONDS}s"],
+            env=stack.environment,
+            hint=f"kubectl -n {NAMESPACE} describe pods; kubectl -n {NAMESPACE} logs "
+            f"deployment/{deployment}",
+        )
