@@ -45,9 +45,13 @@ testbed: .venv/installed ## Bring up the testbed: Kubernetes, registry, images, 
 testbed-down: .venv/installed ## Stop the testbed and leave nothing behind.
 	@$(TESTBED) down
 
+.PHONY: testbed-status
+testbed-status: .venv/installed ## Show what of the testbed runs.
+	@$(TESTBED) status
+
 .PHONY: images
 images: .venv/installed ## Build all images with Docker or buildah and push them to REGISTRY.
-	@$(PYTHON) -m images.build $(if $(REGISTRY),--registry $(REGISTRY))
+	@UV=$(UV) $(PYTHON) -m images.build $(if $(REGISTRY),--registry $(REGISTRY),--registry $$($(TESTBED) registry) --plain-http)
 
 .PHONY: crds
 crds: .venv/installed ## Write crds/*.yaml from the pydantic models.

@@ -249,7 +249,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
     parser.add_argument("--tools", type=Path, default=here / "tools.json")
     parser.add_argument("--template", type=Path, default=here / "chat_template.jinja")
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=14)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--learning-rate", type=float, default=2e-4)
     parser.add_argument("--seed", type=int, default=0)

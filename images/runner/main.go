@@ -13,7 +13,8 @@ const usage = `usage:
   runner install DEST   copy this program to DEST (init container)
   runner serve          be PID 1 of the task's container
   runner attach         bridge stdin and stdout to the serving runner (exec)
-  runner state FD NONCE report a shell's state (trap)`
+  runner state FD NONCE report a shell's state (trap)
+  runner reaches ADDRESS  exit 0 if HOST:PORT accepts a connection from here, else 2`
 
 func main() {
 	if len(os.Args) < 2 {
@@ -36,6 +37,13 @@ func main() {
 		}
 	case "state":
 		os.Exit(proc.ReportState(arguments))
+	case "reaches":
+		if len(arguments) != 1 {
+			fail(64, usage)
+		}
+		if !reaches(arguments[0]) {
+			os.Exit(2)
+		}
 	default:
 		fail(64, usage)
 	}

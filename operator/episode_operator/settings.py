@@ -22,7 +22,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls) -> "Settings":
-        """Read EPISODE_RUNNER_IMAGE, EPISODE_WATCH_NAMESPACES, EPISODE_LOG_LEVEL and the ports.
+        """Read the EPISODE_* variables.
 
         Raises:
             SettingsError: a variable is missing.
@@ -32,7 +32,10 @@ class Settings:
             raise SettingsError("EPISODE_RUNNER_IMAGE must name the image of the runner")
         namespaces = os.environ.get("EPISODE_WATCH_NAMESPACES", "")
         return cls(
-            sandbox=SandboxSettings(runner_image=runner_image),
+            sandbox=SandboxSettings(
+                runner_image=runner_image,
+                require_network_policy=os.environ.get("EPISODE_REQUIRE_NETWORK_POLICY") != "false",
+            ),
             watch_namespaces=tuple(name for name in namespaces.split(",") if name),
             log_level=os.environ.get("EPISODE_LOG_LEVEL", "info").upper(),
             health_port=int(os.environ.get("EPISODE_HEALTH_PORT", "8080")),

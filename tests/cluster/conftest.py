@@ -73,6 +73,18 @@ def busybox() -> str:
 
 
 @pytest.fixture(scope="session")
+def runner_image() -> str:
+    """The image that carries the runner."""
+    return _required("RUNNER_IMAGE")
+
+
+@pytest.fixture(scope="session")
+def host_address() -> str:
+    """An address of this machine that pods reach."""
+    return _required("HOST_ADDRESS")
+
+
+@pytest.fixture(scope="session")
 def model() -> dict[str, object]:
     """`spec.model` of the testbed's model server, greedy or not as the test says."""
     return {"endpoint": _required("MODEL_ENDPOINT"), "name": _required("MODEL_NAME")}

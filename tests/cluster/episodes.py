@@ -45,7 +45,7 @@ def terminal(command: str, **more: Any) -> dict[str, Any]:
 def scripted(
     image: str, *calls: dict[str, Any], test: str = PASSING_TEST, **spec: Any
 ) -> dict[str, Any]:
-    """The spec of a scripted Episode verified by a test script; `spec` replaces top-level fields."""
+    """The spec of a scripted Episode with a test script; `spec` replaces top-level fields."""
     return {
         "task": {"image": image, "instruction": "do it", "workdir": "/workspace"},
         "agent": {"kind": "Scripted", "script": list(calls) or [terminal("true")]},

@@ -17,7 +17,7 @@ def reasons(ended: Ended) -> list[str]:
 
 async def test_image_that_does_not_exist(episodes: Episodes, busybox: str) -> None:
     """cases.md 7: inside the start deadline, and the pods are deleted."""
-    registry = busybox.split("/")[0]
+    registry = busybox.partition("/")[0]
     ended = await episodes.run(
         "no-image",
         scripted(
@@ -138,25 +138,16 @@ async def test_an_agent_out_of_time_is_graded(episodes: Episodes, busybox: str) 
     """cases.md 3: the command's whole process group is gone when the verifier runs."""
     agent = {
         "kind": "Scripted",
-        "script": [terminal("echo ok > out; yes > /dev/null"), terminal("echo never > out")],
+        "script": [
+            terminal("echo ok > out; yes > /dev/null", timeout=1),
+            terminal("sleep 60 & yes > /dev/null"),
+            terminal("echo never > out"),
+        ],
         "timeoutSeconds": 4,
         "toolTimeoutSeconds": 3,
     }
-    ended = await episodes.run(
-        "slow",
-        scripted(
-            busybox,
-            agent={
-                **agent,
-                "script": [
-                    terminal("echo ok > out"),
-                    terminal("sleep 60 & yes >/dev/null", timeout=60),
-                ]
-                * 2,
-            },
-            test="grep -q ok out && ! pidof yes && ! pidof sleep && echo 1 > /logs/verifier/reward.txt",
-        ),
-    )
+    test = "grep -q ok out && ! pidof yes && ! pidof sleep && echo 1 > /logs/verifier/reward.txt"
+    ended = await episodes.run("slow", scripted(busybox, agent=agent, test=test))
     assert ended.verdict == ("Passed", 1, "TestsPassed")
     assert ended.result.spec.agent_end == "AgentTimeout"
 

@@ -100,7 +100,8 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, float | None, str]]] = {
         scripted(
             BUSYBOX,
             terminal(
-                "mkdir -p /logs keep; echo 1 > keep/reward.txt; ln -s /workspace/keep /logs/verifier"
+                "mkdir -p /logs keep; echo 1 > keep/reward.txt; "
+                "ln -s /workspace/keep /logs/verifier"
             ),
             test="true",
         ),

@@ -87,14 +87,14 @@ class FakeVllm:
 
     @classmethod
     @asynccontextmanager
-    async def running(cls) -> AsyncIterator["FakeVllm"]:
-        """A server on a free port of loopback."""
+    async def running(cls, host: str = "127.0.0.1") -> AsyncIterator["FakeVllm"]:
+        """A server on a free port of an address of this machine."""
         server = cls()
         app = web.Application(client_max_size=2**26)
         app.router.add_route("*", "/{path:.*}", server._handle)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, host, 0)
         await site.start()
         host, port = runner.addresses[0][:2]
         server.url = f"http://{host}:{port}"

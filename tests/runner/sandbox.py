@@ -74,16 +74,20 @@ class LocalSandbox:
 
 @asynccontextmanager
 async def local_sandbox(
-    runner: Path, *, env: dict[str, str] | None = None
+    runner: Path, *, through: tuple[str, ...] = ()
 ) -> AsyncIterator[LocalSandbox]:
-    """Starts a runner as PID 1 in a process and mount namespace of its own."""
+    """Starts a runner as PID 1 in a process and mount namespace of its own.
+
+    Args:
+        through: a command in front that ends in executing the runner.
+    """
     with tempfile.TemporaryDirectory() as workdir:
         os.chmod(workdir, 0o777)  # noqa: PTH101 - for commands of other users
         launcher = await asyncio.create_subprocess_exec(
             *("unshare", "--pid", "--fork", "--kill-child", "--mount-proc"),
-            *(str(runner), "serve"),
+            *(*through, str(runner), "serve"),
             cwd=workdir,
-            env=env if env is not None else {**os.environ, "IMAGE_VARIABLE": "from image"},
+            env={**os.environ, "IMAGE_VARIABLE": "from image"},
             stdin=asyncio.subprocess.DEVNULL,
         )
         try:

@@ -43,7 +43,8 @@ async def test_a_file_that_changes_meanwhile(session: Session, sandbox: LocalSan
     reading = asyncio.create_task(session.read_file("file"))
     for _ in range(3):
         await asyncio.sleep(0)
-    path.write_bytes(b"y" * (8 << 20))
+    path.with_name("other").write_bytes(b"y" * (8 << 20))
+    path.with_name("other").rename(path)
     try:
         content = await reading
     except errors.FileChanged as error:

@@ -2,9 +2,11 @@
 
 import asyncio
 import textwrap
+from pathlib import Path
 
+from episode_operator.sandbox import errors
 from episode_operator.sandbox.session import Session
-from tests.runner.sandbox import LocalSandbox, eventually
+from tests.runner.sandbox import LocalSandbox, eventually, local_sandbox
 
 
 async def python(session: Session, code: str) -> str:
@@ -101,3 +103,26 @@ async def test_orphans_are_reaped(session: Session) -> None:
     )
     result = await session.exec("cat /proc/[0-9]*/stat", timeout_seconds=10)
     assert b") Z " not in result.stdout.data
+
+
+async def test_a_fork_bomb_does_not_starve_it(runner: Path) -> None:
+    """A runtime that cannot make a thread ends its process; PID 1 has made its threads before."""
+    poor = ("setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "--inh-caps=-all")
+    limit = ("prlimit", "--nproc=90", "--")
+    bomb = "f() { sleep 5 & f & f & }; f; sleep 5"
+    async with local_sandbox(runner, through=(*poor, *limit)) as box, box.session() as session:
+        running = asyncio.create_task(session.exec(bomb, timeout_seconds=3, shell="bash"))
+        refused = 0
+        while not running.done():
+            try:
+                await asyncio.gather(
+                    *(session.exec(["true"], timeout_seconds=5) for _ in range(20)),
+                    *(session.stat("/tmp") for _ in range(20)),
+                )
+            except errors.CommandNotStarted as error:
+                assert error.errno == "EAGAIN"
+                refused += 1
+            await asyncio.sleep(0.01)
+        assert refused > 0
+        await session.kill_all()
+        assert (await session.exec("echo on", timeout_seconds=10)).stdout.data == b"on\n"

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tests.testbed import choice
+from tests.testbed import choice, stack
 from tests.testbed.console import console
 from tests.testbed.errors import TestbedError
 from tests.testbed.paths import CACHE
@@ -19,10 +19,10 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
 
 @app.command()
 def up() -> None:
-    """Bring the cluster up, or repair it; seconds when it is up already."""
+    """Bring everything up, or repair it; seconds when it is up already."""
     started = time.monotonic()
     with _alone():
-        choice.current().up()
+        stack.up(choice.current())
     console.print(f"ready after {time.monotonic() - started:.1f} s, with")
     kubeconfig()
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from tests.testbed import cluster, teardown
 from tests.testbed.console import step
 from tests.testbed.daemons import api_ready, node_ready
-from tests.testbed.paths import KUBECONFIG, LOGS, REGISTRY, STATE
+from tests.testbed.paths import KUBECONFIG, LOGS, NODE_ADDRESS, REGISTRY, STATE
 from tests.testbed.processes import find_part
 
 PROGRAMS = {
@@ -30,6 +30,7 @@ class BuiltIn:
 
     kubeconfig: Path = KUBECONFIG
     registry: str = REGISTRY
+    host_address: str = NODE_ADDRESS
 
     def up(self) -> None:
         """Bring up or repair."""

@@ -21,6 +21,10 @@ class Cluster(Protocol):
     def registry(self) -> str:
         """`host:port` to push to; the cluster pulls under the same name."""
 
+    @property
+    def host_address(self) -> str:
+        """Address of this machine that pods reach."""
+
     def up(self) -> None:
         """Bring up or repair."""
 

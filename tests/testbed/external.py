@@ -24,6 +24,15 @@ class External:
             hint = "set TESTBED_REGISTRY to host:port of one that you may push to"
             raise TestbedError("the cluster of KUBECONFIG needs a registry", hint=hint) from None
 
+    @property
+    def host_address(self) -> str:
+        """Address of this machine that the cluster's pods reach."""
+        try:
+            return os.environ["TESTBED_HOST_ADDRESS"]
+        except KeyError:
+            hint = "set TESTBED_HOST_ADDRESS to an address of this machine that pods reach"
+            raise TestbedError("tests on the cluster of KUBECONFIG need it", hint=hint) from None
+
     def up(self) -> None:
         """Check that it answers."""
         hint = "unset KUBECONFIG to use a cluster of the testbed's own"

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from string import Template
 
 from rich.table import Table
 
@@ -31,6 +32,12 @@ class Kind:
     kubeconfig: Path = KUBECONFIG
     registry: str = REGISTRY
 
+    @property
+    def host_address(self) -> str:
+        """The gateway of kind's network: this machine, as its pods see it."""
+        template = "{{(index .IPAM.Config 0).Gateway}}"
+        return run(["docker", "network", "inspect", "kind", "--format", template]).strip()
+
     def up(self) -> None:
         """Bring up or repair."""
         with step("registry container") as say:
@@ -43,8 +50,10 @@ class Kind:
         with step("kind cluster (minutes the first time)") as say:
             kind = self._program(say)
             if NAME not in run([kind, "get", "clusters"]).split():
-                create = [kind, "create", "cluster", f"--name={NAME}", f"--config={CONFIG}"]
-                run([*create, f"--kubeconfig={KUBECONFIG}", "--wait=180s"])
+                (CACHE / "vllm").mkdir(parents=True, exist_ok=True)
+                config = Template(CONFIG.read_text()).substitute(CACHE=CACHE)
+                create = [kind, "create", "cluster", f"--name={NAME}", "--config=-"]
+                run([*create, f"--kubeconfig={KUBECONFIG}", "--wait=180s"], stdin=config)
             run(["docker", "start", f"{NAME}-control-plane"])
             run([kind, "export", "kubeconfig", f"--name={NAME}", f"--kubeconfig={KUBECONFIG}"])
         with step("registry under its name on the node"):

@@ -44,7 +44,7 @@ def fingerprint() -> str:
 def _train(python: Path, folder: Path, say: Callable[[str], None]) -> None:
     log = folder.with_suffix(".log")
     command = [str(python), str(EXAMPLE / "train.py"), "--output", str(folder)]
-    with log.open("w") as file:
+    with log.open("w", buffering=1) as file:
         for line in _lines(command):
             file.write(line)
             if line.startswith("step "):

@@ -5,6 +5,7 @@ and `PART` (its name and a hash of its command and configuration). What `/proc` 
 only record, so a crash, a reboot or a reused pid cannot leave a false one.
 """
 
+import errno
 import hashlib
 import os
 import signal
@@ -111,7 +112,11 @@ def container_pids() -> list[int]:
     """Processes in the control groups of the testbed's pods: those that containers run."""
     pids: set[int] = set()
     for file in CGROUP_MOUNTS.glob(f"**/{CGROUP}/**/cgroup.procs"):
-        pids.update(int(line) for line in file.read_text().split())
+        try:
+            pids.update(int(line) for line in file.read_text().split())
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENODEV):  # the group has just ended
+                raise
     return sorted(pids)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-from tests.testbed import vllm
+from tests.testbed import gobuild, vllm
 from tests.testbed.choice import Cluster
 from tests.testbed.console import step
 from tests.testbed.paths import BIN, CACHE
@@ -36,6 +36,9 @@ class Stack:
     images: dict[str, str]
     """Name -> digest-pinned reference."""
 
+    host_address: str
+    """Address of this machine that pods reach; test servers listen there."""
+
     model_name: str = vllm.SERVED_MODEL
     model_endpoint: str = MODEL_ENDPOINT
 
@@ -51,6 +54,7 @@ class Stack:
             "RUNNER_IMAGE": self.images["runner"],
             "MODEL_ENDPOINT": self.model_endpoint,
             "MODEL_NAME": self.model_name,
+            "HOST_ADDRESS": self.host_address,
         }
 
 
@@ -61,7 +65,7 @@ def up(cluster: Cluster) -> Stack:
         cluster.up()
         images = _images(cluster.registry)
         model = policy.result()
-    stack = Stack(cluster.kubeconfig, images)
+    stack = Stack(cluster.kubeconfig, images, cluster.host_address)
     with step("operator and model server") as say:
         _install(stack, model, say)
     return stack
@@ -69,7 +73,7 @@ def up(cluster: Cluster) -> Stack:
 
 def current(cluster: Cluster) -> Stack:
     """The stack that `up` has brought up."""
-    return Stack(cluster.kubeconfig, json.loads(REFERENCES.read_text()))
+    return Stack(cluster.kubeconfig, json.loads(REFERENCES.read_text()), cluster.host_address)
 
 
 def _policy() -> Path:
@@ -116,21 +120,25 @@ def _values(stack: Stack, model: Path) -> dict[str, Any]:
 
 
 def _install(stack: Stack, model: Path, say: Callable[[str], None]) -> None:
-    helm = str(BIN / "helm")
+    helm = str(gobuild.ensure(gobuild.HELM, say) / "helm")
     with NamedTemporaryFile("w", suffix=".json") as values:
         json.dump(_values(stack, model), values)
         values.flush()
         say("helm upgrade")
         run(
-            [helm, "upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE]
-            + ["--create-namespace", "--values", values.name],
+            [
+                *(helm, "upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE),
+                *("--create-namespace", "--values", values.name),
+            ],
             env=stack.environment,
         )
     for deployment in (RELEASE, MODEL_SERVICE):
         say(f"waiting for deployment {deployment}")
         run(
-            ["kubectl", "rollout", "status", f"deployment/{deployment}", "-n", NAMESPACE]
-            + [f"--timeout={_ROLLOUT_SECONDS}s"],
+            [
+                *("kubectl", "rollout", "status", f"deployment/{deployment}", "-n", NAMESPACE),
+                f"--timeout={_ROLLOUT_SECONDS}s",
+            ],
             env=stack.environment,
             hint=f"kubectl -n {NAMESPACE} describe pods; kubectl -n {NAMESPACE} logs "
             f"deployment/{deployment}",

@@ -57,6 +57,7 @@ class NoVerdictReason(StrEnum):
     SESSION_LOST = "SessionLost"
     SANDBOX_REPLACED = "SandboxReplaced"
     SANDBOX_ERROR = "SandboxError"
+    NETWORK_NOT_ENFORCED = "NetworkNotEnforced"
     # The model server failed; retried on a fresh pod.
     MODEL_UNAVAILABLE = "ModelUnavailable"
     MODEL_OVERLOADED = "ModelOverloaded"
@@ -99,6 +100,7 @@ INFRASTRUCTURE = frozenset(
         NoVerdictReason.SESSION_LOST,
         NoVerdictReason.SANDBOX_REPLACED,
         NoVerdictReason.SANDBOX_ERROR,
+        NoVerdictReason.NETWORK_NOT_ENFORCED,
         NoVerdictReason.MODEL_UNAVAILABLE,
         NoVerdictReason.MODEL_OVERLOADED,
         NoVerdictReason.MODEL_TIMEOUT,

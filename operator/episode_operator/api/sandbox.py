@@ -68,6 +68,11 @@ class Network(ApiModel):
         default=[], description="Destinations of mode Allowlist.", max_length=64
     )
 
+    @property
+    def closed(self) -> bool:
+        """Whether cluster addresses are out of reach for sure; an allowlist may name some."""
+        return self.mode is not NetworkMode.ALLOWLIST
+
 
 class Toleration(ApiModel):
     """A toleration, as in a pod."""

@@ -29,6 +29,7 @@ from episode_operator.lifecycle.pods import MAIN_CONTAINER, PodView
 from episode_operator.model import ModelError
 from episode_operator.sandbox.errors import CommandNotStarted, SandboxError
 from episode_operator.sandbox.memory import check_memory
+from episode_operator.sandbox.network import probe_address, wait_until_closed
 from episode_operator.sandbox.session import Session
 from episode_operator.verifier.base import Context, Verification
 from episode_operator.verifier.composite import AgentUse
@@ -52,6 +53,7 @@ class Attempt:
         episode: Episode,
         pod: PodView,
         *,
+        require_network_policy: bool,
         on_agent_end: OnAgentEnd,
     ) -> None:
         self._client = client
@@ -59,6 +61,7 @@ class Attempt:
         self._agents = agents
         self._episode = episode
         self._pod = pod
+        self._require_network_policy = require_network_policy
         self._on_agent_end = on_agent_end
         self._report = AttemptReport(
             pod_uid=pod.uid,
@@ -92,6 +95,7 @@ class Attempt:
             pod_uid=self._pod.uid,
         ) as session:
             journal = await Journal.load(session)
+            await journal.once("network", lambda: self._cut_off(session))
             await self._timed("setup_seconds", "setup", journal, lambda: self._setup(session))
             agent = await self._agents.make(self._episode, session, journal)
             started = time.monotonic()
@@ -100,6 +104,11 @@ class Attempt:
             report = self._report.agent = agent.report(end)
             await self._on_agent_end(end, report.progress.turns, _summary(report))
             return await self._verify(session, journal, report)
+
+    async def _cut_off(self, session: Session) -> Record:
+        if self._require_network_policy and self._episode.spec.sandbox.network.closed:
+            await wait_until_closed(session, probe_address(self._client.connection.base_url))
+        return {}
 
     async def _timed(
         self, field: str, step: str, journal: Journal, live: Callable[[], Awaitable[Record]]

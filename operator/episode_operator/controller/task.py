@@ -203,6 +203,7 @@ class EpisodeTask:
             self._shared.agents,
             self.episode,
             pod,
+            require_network_policy=self._shared.settings.require_network_policy,
             on_agent_end=self._agent_completed,
         )
         self._driver = asyncio.create_task(attempt.run(), name=f"drive-{self.episode.name}")

@@ -42,6 +42,8 @@ class SandboxSettings:
 
     runner_image: str
     image_pull_policy: str = "IfNotPresent"
+    require_network_policy: bool = True
+    """Whether an agent may only start once its pod is known to be cut off."""
 
 
 def owner_reference(episode: Episode) -> dict[str, Any]:

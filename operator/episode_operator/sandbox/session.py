@@ -203,6 +203,9 @@ class Session(Files, JournalClient):
     async def kill_all(self, *, request_id: str | None = None) -> int:
         """Kills every process in the container but the runner. Returns how many there were.
 
+        That includes what was put in from outside, this session's own link too, which is then
+        made anew: nothing that the agent may have got hold of is left.
+
         Raises:
             KillIncomplete: some cannot be killed.
         """

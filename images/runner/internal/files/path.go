@@ -3,9 +3,11 @@
 package files
 
 import (
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -121,44 +123,62 @@ func (s *Service) at(target Target, action func(place) error) error {
 	})
 }
 
-// asUser runs action on a thread of its own whose file system identity is the user's. The kernel takes the capabilities
-// that override permissions from such a thread by itself. The thread ends with the goroutine that is locked to it.
+// slots bounds how many threads wait for disks at a time: see server.keepThreads.
+var slots = make(chan struct{}, 8)
+
+// asUser runs action on a thread whose file system identity is the user's. The kernel takes the capabilities that
+// override permissions from such a thread by itself.
 func asUser(name string, action func() error) error {
 	user, err := proc.LookUpUser(name)
 	if err != nil {
 		return err
 	}
+	slots <- struct{}{}
+	defer func() { <-slots }()
 	if user.Credential == nil {
 		return action()
+	}
+	own, err := ownIdentity()
+	if err != nil {
+		return err
 	}
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		done <- func() error {
-			if err := become(user); err != nil {
-				return err
-			}
-			return action()
-		}()
+		err := become(*user.Credential)
+		if err == nil {
+			err = action()
+		}
+		// A thread that cannot get back ends with this goroutine, for it stays locked to it.
+		if become(own) == nil {
+			runtime.UnlockOSThread()
+		}
+		done <- err
 	}()
 	return <-done
 }
 
-func become(user proc.User) error {
-	groups := make([]int, len(user.Credential.Groups))
-	for index, group := range user.Credential.Groups {
-		groups[index] = int(group)
+func ownIdentity() (syscall.Credential, error) {
+	groups, err := unix.Getgroups()
+	own := syscall.Credential{Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid()), Groups: make([]uint32, len(groups))}
+	for index, group := range groups {
+		own.Groups[index] = uint32(group)
 	}
-	if err := setThreadGroups(user.Credential.Groups); err != nil {
-		return fault.New(fault.InvalidRequest, "cannot take the groups of user %q: %v (the container needs CAP_SETGID)", user.Name, err)
+	return own, err
+}
+
+// become changes this thread's identity towards file systems.
+func become(identity syscall.Credential) error {
+	if err := setThreadGroups(identity.Groups); err != nil {
+		return fault.New(fault.InvalidRequest, "cannot act for another user: %v (the container needs CAP_SETGID)", err)
 	}
-	_ = unix.Setfsgid(int(user.Credential.Gid))
-	_ = unix.Setfsuid(int(user.Credential.Uid))
+	_ = unix.Setfsgid(int(identity.Gid))
+	_ = unix.Setfsuid(int(identity.Uid))
 	// Both answer the earlier id, so asking again with an impossible one is how to learn whether they worked.
 	uid, _ := unix.SetfsuidRetUid(-1)
 	gid, _ := unix.SetfsgidRetGid(-1)
-	if uid != int(user.Credential.Uid) || gid != int(user.Credential.Gid) {
-		return fault.New(fault.InvalidRequest, "cannot act for user %q: the container needs CAP_SETUID and CAP_SETGID", user.Name)
+	if uid != int(identity.Uid) || gid != int(identity.Gid) {
+		return fault.New(fault.InvalidRequest, "cannot act for another user: the container needs CAP_SETUID and CAP_SETGID")
 	}
 	// A change of identity resets this to the system's setting for set-uid programs.
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)

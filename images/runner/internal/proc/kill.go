@@ -90,10 +90,9 @@ func stopTree(leader int, known map[int]bool) (found bool) {
 	return found
 }
 
-// KillAll kills every process but PID 1 and the spared ones. Where new ones come faster than rounds, the last resort is
-// the kernel's own kill(-1), which is atomic but hits the attached runner too: the operator then attaches again.
-// It returns the processes that could not be killed.
-func KillAll(spared map[int]bool) (killed int, left []int) {
+// KillAll kills every process but this one, PID 1. Where new ones come faster than rounds, the last resort is the
+// kernel's own kill(-1), which is atomic. It returns the processes that could not be killed.
+func KillAll() (killed int, left []int) {
 	own := os.Getpid()
 	seen := map[int]bool{}
 	for round := range killRounds + 5 {
@@ -102,15 +101,18 @@ func KillAll(spared map[int]bool) (killed int, left []int) {
 			_ = unix.Kill(-1, unix.SIGKILL)
 		}
 		for _, process := range processes() {
-			if process.pid == own || spared[process.pid] || process.zombie {
+			if process.pid == own || process.zombie {
 				continue
 			}
+			err := unix.Kill(process.pid, unix.SIGKILL)
+			if process.parent == 0 && err != nil {
+				continue // put in from outside, with more rights than PID 1: nothing of the agent's
+			}
 			left = append(left, process.pid)
-			if !seen[process.pid] {
+			if process.parent != 0 && !seen[process.pid] {
 				seen[process.pid] = true
 				killed++
 			}
-			_ = unix.Kill(process.pid, unix.SIGKILL)
 		}
 		if len(left) == 0 {
 			return killed, nil

@@ -86,7 +86,6 @@ func receive(connection *net.UnixConn) (input, output *os.File, err error) {
 		return nil, nil, fmt.Errorf("%d descriptors", len(descriptors))
 	}
 	for _, descriptor := range descriptors {
-		unix.CloseOnExec(descriptor)
 		// So that the runtime polls them, and closing ends a pending read.
 		if err := unix.SetNonblock(descriptor, true); err != nil {
 			return nil, nil, err

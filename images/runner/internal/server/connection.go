@@ -14,7 +14,6 @@ import (
 // connection is one attached client.
 type connection struct {
 	server *Server
-	pid    int // of its runner attach
 	socket *net.UnixConn
 	input  *os.File
 	output *os.File
@@ -41,9 +40,9 @@ type farewell struct {
 	Message string `json:"message"`
 }
 
-func newConnection(server *Server, pid int, socket *net.UnixConn, input, output *os.File) *connection {
+func newConnection(server *Server, socket *net.UnixConn, input, output *os.File) *connection {
 	return &connection{
-		server: server, pid: pid, socket: socket, input: input, output: output, sender: wire.NewSender(),
+		server: server, socket: socket, input: input, output: output, sender: wire.NewSender(),
 	}
 }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -23,10 +24,10 @@ func Address() (*net.UnixAddr, error) {
 
 // checkPeer lets in only processes that were put into the container from outside, as an exec is: their parent is in no
 // namespace that can be seen from here. Everything that runs inside has a parent, and that is 1 or more.
-func checkPeer(connection *net.UnixConn) (pid int, err error) {
+func checkPeer(connection *net.UnixConn) error {
 	raw, err := connection.SyscallConn()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	var peer *unix.Ucred
 	handle := -1
@@ -41,23 +42,23 @@ func checkPeer(connection *net.UnixConn) (pid int, err error) {
 		defer unix.Close(handle)
 	}
 	if controlErr != nil || err != nil {
-		return 0, fmt.Errorf("peer credentials: %w %w", controlErr, err)
+		return errors.Join(controlErr, err)
 	}
-	pid = int(peer.Pid)
+	pid := int(peer.Pid)
 	parent, err := statusField("/proc/"+strconv.Itoa(pid)+"/status", "PPid:")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if pid <= 1 || parent != 0 {
-		return 0, fmt.Errorf("process %d comes from inside the container (parent %d)", pid, parent)
+		return fmt.Errorf("process %d comes from inside the container (parent %d)", pid, parent)
 	}
 	if handle >= 0 {
 		alive, err := statusField("/proc/self/fdinfo/"+strconv.Itoa(handle), "Pid:")
 		if err != nil || alive != pid {
-			return 0, fmt.Errorf("process %d is gone (%d, %w)", pid, alive, err)
+			return fmt.Errorf("process %d is gone (%d, %v)", pid, alive, err)
 		}
 	}
-	return pid, nil
+	return nil
 }
 
 func statusField(path, name string) (int, error) {

@@ -42,6 +42,7 @@ func Serve() error {
 			"(with shareProcessNamespace it cannot)")
 	}
 	surviveSignals()
+	// keepThreads()
 	address, err := Address()
 	if err != nil {
 		return err
@@ -81,8 +82,7 @@ func Serve() error {
 // admit makes a peer the one attached client. The newest wins: an older one is either dead or about to be replaced.
 func (s *Server) admit(socket *net.UnixConn) {
 	defer socket.Close()
-	pid, err := checkPeer(socket)
-	if err != nil {
+	if err := checkPeer(socket); err != nil {
 		_, _ = socket.Write([]byte("refused: " + err.Error()))
 		return
 	}
@@ -93,7 +93,7 @@ func (s *Server) admit(socket *net.UnixConn) {
 		return
 	}
 	_ = socket.SetReadDeadline(time.Time{})
-	attached := newConnection(s, pid, socket, input, output)
+	attached := newConnection(s, socket, input, output)
 	s.mu.Lock()
 	older := s.current
 	s.current = attached
@@ -107,13 +107,4 @@ func (s *Server) admit(socket *net.UnixConn) {
 		s.current = nil
 	}
 	s.mu.Unlock()
-}
-
-func (s *Server) attachedPid() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == nil {
-		return 0
-	}
-	return s.current.pid
 }
