@@ -54,12 +54,12 @@ images: .venv/installed ## Build all images with Docker or buildah and push them
 	@UV=$(UV) $(PYTHON) -m images.build $(if $(REGISTRY),--registry $(REGISTRY),--registry $$($(TESTBED) registry) --plain-http)
 
 .PHONY: crds
-crds: .venv/installed ## Write crds/*.yaml from the pydantic models.
-	@$(PYTHON) -m episode_operator.api crds charts/episode-operator/files/crds
+crds: .venv/installed ## Write crds/*.yaml and docs/reference.md from the pydantic models.
+	@$(PYTHON) -m episode_operator.api
 
 .PHONY: crds-check
-crds-check: .venv/installed ## Fail if crds/*.yaml differ from the models.
-	@$(PYTHON) -m episode_operator.api --check crds charts/episode-operator/files/crds
+crds-check: .venv/installed ## Fail if crds/*.yaml or docs/reference.md differ from the models.
+	@$(PYTHON) -m episode_operator.api --check
 
 .PHONY: lint
 lint: .venv/installed ## Check style, import layers and Go formatting.

@@ -53,6 +53,15 @@ def main(
     typer.echo(json.dumps(references, indent=2, sort_keys=True))
 
 
+def _record(references: dict[str, str]) -> None:
+    """Add the references to those known; a reader sees the old file or the new one."""
+    written = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
+    REFERENCES.parent.mkdir(parents=True, exist_ok=True)
+    partial = REFERENCES.with_suffix(".part")
+    partial.write_text(json.dumps({**written, **references}, indent=2, sort_keys=True) + "\n")
+    partial.replace(REFERENCES)
+
+
 @contextmanager
 def _alone() -> Iterator[None]:
     """Let one build of this user run at a time: they share build folders and layers."""

@@ -66,7 +66,7 @@ def chatml(messages: Messages, tools: Sequence[Mapping[str, Any]], generation_pr
     last_user = max((at for at, one in enumerate(messages) if one["role"] == "user"), default=-1)
     text = f"<tools>{json.dumps(list(tools))}</tools>" if tools else ""
     for at, message in enumerate(messages):
-        content = message.get("content") or ""
+        content = (message.get("content") or "") + _hermes(message.get("tool_calls", ()))
         role = message["role"]
         if role == "assistant" and at < last_user:
             content = content.split("</think>")[-1].lstrip("\n")
@@ -79,6 +79,14 @@ def chatml(messages: Messages, tools: Sequence[Mapping[str, Any]], generation_pr
         else:
             text += f"<|im_start|>{role}\n{content}<|im_end|>\n"
     return text + ("<|im_start|>assistant\n" if generation_prompt else "")
+
+
+def _hermes(calls: Sequence[Mapping[str, Any]]) -> str:
+    functions = [one["function"] for one in calls]
+    return "\n".join(
+        f'<tool_call>\n{{"name": "{one["name"]}", "arguments": {one["arguments"]}}}\n</tool_call>'
+        for one in functions
+    )
 
 
 def thinking(messages: Messages, tools: Sequence[Mapping[str, Any]], generation: bool) -> str:
@@ -113,6 +121,17 @@ def duplicating(messages: Messages, tools: Sequence[Mapping[str, Any]], generati
         dict(one, content=one["content"] * 2) if one["role"] == "tool" else one for one in messages
     ]
     return chatml(twice, tools, generation)
+
+
+def bracketed(messages: Messages, tools: Sequence[Mapping[str, Any]], generation: bool) -> str:
+    """ChatML with calls in a form of its own: `[CALL name {...}]`."""
+    written = []
+    for message in messages:
+        calls = [one["function"] for one in message.get("tool_calls", ())]
+        text = "".join(f"[CALL {one['name']} {one['arguments']}]" for one in calls)
+        content = (message.get("content") or "") + text
+        written.append({"role": message["role"], "content": content})
+    return chatml(written, tools, generation)
 
 
 class TemplateError(Exception):

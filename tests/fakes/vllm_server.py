@@ -9,6 +9,7 @@ async with FakeVllm.running() as server:
 
 import asyncio
 import json
+import re
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,7 +22,8 @@ from tests.fakes import chat
 
 MODEL = "policy"
 RENDER, GENERATE = "/v1/chat/completions/render", "/inference/v1/generate"
-_SCALE_OUT = (RENDER, GENERATE, "/v1/chat/completions/derender")
+DERENDER = "/v1/chat/completions/derender"
+_SCALE_OUT = (RENDER, GENERATE, DERENDER)
 
 
 def logprob_of(position: int, token_id: int) -> float:
@@ -140,6 +142,7 @@ class FakeVllm:
             "/detokenize": lambda body: {"prompt": chat.decode(body["tokens"])},
             RENDER: self._render,
             GENERATE: self._generate,
+            DERENDER: _derender,
         }
         if self.labels_weights:
             answers["/weight_info"] = lambda _: {"weight_version": self.weights}
@@ -183,6 +186,18 @@ class FakeVllm:
 def _tokenize(body: dict[str, Any]) -> dict[str, Any]:
     ids = chat.encode(body["prompt"])
     return {"tokens": ids, "token_strs": [chat.piece_of(one) for one in ids]}
+
+
+def _derender(body: dict[str, Any]) -> dict[str, Any]:
+    """Reads the calls that `chat.bracketed` writes."""
+    text = chat.decode(body["generate_response"]["choices"][0]["token_ids"])
+    calls = re.findall(r"\[CALL (\w+) (.*?)\]", text)
+    message = {
+        "content": re.sub(r"\[CALL .*?\]", "", text),
+        "reasoning": None,
+        "tool_calls": [{"function": {"name": name, "arguments": given}} for name, given in calls],
+    }
+    return {"choices": [{"message": message}]}
 
 
 def _generated(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from episode_operator.model import ModelNotFound, ScaleOutDisabled, VllmClient, detect
+from episode_operator.model import ModelNotFound, ScaleOutDisabled, ToolForm, VllmClient, detect
 from tests.fakes import chat
 from tests.fakes.vllm_server import FakeVllm
 
@@ -42,3 +42,15 @@ async def test_a_wrong_name(server: FakeVllm) -> None:
     async with VllmClient.open(server.url, "other") as client:
         with pytest.raises(ModelNotFound):
             await detect(client)
+
+
+@pytest.mark.parametrize(
+    ("template", "form"),
+    [(chat.chatml, ToolForm.HERMES), (chat.bracketed, ToolForm.SERVER)],
+    ids=["hermes", "another"],
+)
+async def test_the_form_of_tool_calls(
+    server: FakeVllm, client: VllmClient, template: chat.Template, form: ToolForm
+) -> None:
+    server.template = template
+    assert (await detect(client)).tool_form is form

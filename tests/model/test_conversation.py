@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from episode_operator.model import (
     detect,
 )
 from tests.fakes import chat
-from tests.fakes.vllm_server import GENERATE, FakeVllm, Fault, Reply, logprob_of
+from tests.fakes.vllm_server import DERENDER, GENERATE, FakeVllm, Fault, Reply, logprob_of
 
 OPENING = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Do it."}]
 TOOLS = [{"type": "function", "function": {"name": "terminal", "parameters": {}}}]
@@ -218,6 +219,29 @@ async def test_a_template_that_looks_for_the_call(server: FakeVllm, client: Vllm
     )
 
 
+async def test_calls_in_another_form_are_read_by_the_server(
+    server: FakeVllm, client: VllmClient
+) -> None:
+    server.template = chat.bracketed
+    text = 'So. [CALL terminal {"command": "ls"}][CALL terminal oops]'
+    server.replies.extend([Reply(text=text), Reply(text=text, finish_reason="length")])
+    conversation = await started(client)
+    turn = await conversation.sample()
+    assert turn.text == text and turn.content == "So."
+    assert [(one.name, one.arguments) for one in turn.calls] == [("terminal", {"command": "ls"})]
+    assert [one.text for one in turn.malformed] == ["oops"]
+    (body,) = server.bodies(DERENDER)
+    assert body["generate_response"]["choices"][0]["token_ids"] == chat.encode(text)
+    assert body["chat_request"]["tools"] == TOOLS
+    restored = Conversation.restore(
+        client, await detect(client), conversation.state(), sampling=CONFIG
+    )
+    assert restored.pending == turn
+    await conversation.append([tool("x"), tool("y")])
+    cut_off = await conversation.sample()
+    assert cut_off.calls == () and len(server.bodies(DERENDER)) == 1
+
+
 async def test_an_aborted_turn_goes_on_where_it_was(server: FakeVllm, client: VllmClient) -> None:
     server.weights = "1"
     server.replies.extend(
@@ -349,17 +373,17 @@ async def test_the_context_limit_keeps_the_row(server: FakeVllm, client: VllmCli
 
 async def test_a_full_context_still_samples_one_token(server: FakeVllm, client: VllmClient) -> None:
     length = len(chat.encode(chat.chatml(OPENING, TOOLS, True)))
-    server.max_model_len = length + 1
+    capabilities = replace(await detect(client), max_model_len=length + 1)
     server.replies.append(Reply(text=CALL))
-    conversation = await started(client)
+    conversation = await Conversation.start(client, capabilities, OPENING, TOOLS, sampling=CONFIG)
     assert conversation.context_left == 0
     turn = await conversation.sample()
     assert turn.truncated and len(turn.token_ids) == 1
     with pytest.raises(ContextLimit):
         await conversation.append([tool("x")])
-    server.max_model_len = length
+    smaller = replace(capabilities, max_model_len=length)
     with pytest.raises(ContextLimit):
-        await started(client)
+        await Conversation.start(client, smaller, OPENING, TOOLS, sampling=CONFIG)
 
 
 async def test_a_failed_sample_changes_nothing(server: FakeVllm, client: VllmClient) -> None:

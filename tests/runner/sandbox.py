@@ -90,12 +90,13 @@ async def local_sandbox(
             env={**os.environ, "IMAGE_VARIABLE": "from image"},
             stdin=asyncio.subprocess.DEVNULL,
         )
+        pid = await _only_child(launcher.pid)
         try:
-            pid = await _only_child(launcher.pid)
             yield LocalSandbox(runner, pid, launcher, Path(workdir))
         finally:
-            if launcher.returncode is None:
-                launcher.send_signal(signal.SIGKILL)
+            # Its namespace ends with it. `--kill-child` is not enough where it changed its user.
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
             await launcher.wait()
 
 

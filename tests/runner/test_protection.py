@@ -1,6 +1,7 @@
 """PID 1 against what runs beside it."""
 
 import asyncio
+import os
 import textwrap
 from pathlib import Path
 
@@ -107,17 +108,18 @@ async def test_orphans_are_reaped(session: Session) -> None:
 
 async def test_a_fork_bomb_does_not_starve_it(runner: Path) -> None:
     """A runtime that cannot make a thread ends its process; PID 1 has made its threads before."""
-    poor = ("setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "--inh-caps=-all")
+    uid = 50_000 + os.getpid() % 10_000  # the limit counts all processes of a user
+    poor = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all")
     limit = ("prlimit", "--nproc=90", "--")
     bomb = "f() { sleep 5 & f & f & }; f; sleep 5"
     async with local_sandbox(runner, through=(*poor, *limit)) as box, box.session() as session:
         running = asyncio.create_task(session.exec(bomb, timeout_seconds=3, shell="bash"))
-        refused = 0
+        refused, data = 0, bytes(3_000_000)
         while not running.done():
             try:
                 await asyncio.gather(
                     *(session.exec(["true"], timeout_seconds=5) for _ in range(20)),
-                    *(session.stat("/tmp") for _ in range(20)),
+                    *(session.write_file(f"f{number}", data) for number in range(10)),
                 )
             except errors.CommandNotStarted as error:
                 assert error.errno == "EAGAIN"

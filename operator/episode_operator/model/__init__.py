@@ -24,6 +24,7 @@ from episode_operator.model.errors import (
     ScaleOutDisabled,
 )
 from episode_operator.model.hermes import MalformedCall, ToolCall
+from episode_operator.model.parsing import ToolForm
 from episode_operator.model.sampling import SamplingConfig
 from episode_operator.model.special import SpecialTokens
 from episode_operator.model.tokens import TokenBuffer, TokenRow
@@ -55,6 +56,7 @@ __all__ = [
     "TokenBuffer",
     "TokenRow",
     "ToolCall",
+    "ToolForm",
     "VersionSpan",
     "VllmClient",
     "detect",

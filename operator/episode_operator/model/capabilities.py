@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from episode_operator.model.client import VllmClient
+from episode_operator.model.parsing import ToolForm, tool_form
 from episode_operator.model.rendering import PLACEHOLDERS, common_suffix
 from episode_operator.model.special import SpecialTokens
 
@@ -18,7 +19,7 @@ class Capabilities:
 
     `end_token` is the id the chat template writes after an assistant turn, None where it writes
     none (templates whose turns end with the next role's token). `labels_weights`: GET /weight_info
-    works.
+    works. `tool_form` tells who reads the model's tool calls.
     """
 
     model: str
@@ -27,6 +28,7 @@ class Capabilities:
     logprobs_mode: LogprobsMode
     end_token: int | None
     labels_weights: bool
+    tool_form: ToolForm = ToolForm.HERMES
 
     @property
     def prompt_limit(self) -> int:
@@ -35,7 +37,7 @@ class Capabilities:
 
 
 async def detect(client: VllmClient) -> Capabilities:
-    """Ask the server; four requests, one of them a sample of one token.
+    """Ask the server: some ten small requests, one of them a sample of one token.
 
     Raises ModelNotFound, ScaleOutDisabled and whatever else a request may raise.
     """
@@ -54,6 +56,7 @@ async def detect(client: VllmClient) -> Capabilities:
         logprobs_mode=await _logprobs_mode(client, first),
         end_token=end,
         labels_weights=await client.weight_version() is not None,
+        tool_form=await tool_form(client),
     )
 
 

@@ -194,6 +194,38 @@ class VllmClient:
         body = {"model": self.model, "tokens": list(token_ids)}
         return _text(await self._http.call("POST", "/detokenize", body), "prompt")
 
+    async def derender(
+        self,
+        *,
+        prompt: Sequence[int],
+        token_ids: Sequence[int],
+        messages: Sequence[Message],
+        tools: Sequence[Mapping[str, Any]],
+    ) -> dict[str, Any]:
+        """The chat message that the server's own parsers make of sampled ids.
+
+        Needs a server with --enable-auto-tool-choice and a --tool-call-parser for its model.
+        """
+        choice = {"index": 0, "finish_reason": "stop", "token_ids": list(token_ids)}
+        body = {
+            "model": self.model,
+            "generate_response": {"request_id": "derender", "choices": [choice]},
+            "prompt_token_ids": list(prompt),
+            "chat_request": {
+                "model": self.model,
+                "messages": list(messages),
+                "tools": list(tools),
+            },
+        }
+        answer = await self._http.call("POST", "/v1/chat/completions/derender", body)
+        try:
+            message = answer["choices"][0]["message"]
+        except (KeyError, IndexError, TypeError) as error:
+            raise ModelBadResponse("derender answered no message") from error
+        if not isinstance(message, dict):
+            raise ModelBadResponse("derender answered no message")
+        return message
+
 
 def _text(answer: Mapping[str, Any], key: str) -> str:
     value = answer.get(key)

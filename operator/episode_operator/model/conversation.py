@@ -18,7 +18,8 @@ import orjson
 from episode_operator.model.capabilities import Capabilities
 from episode_operator.model.client import Message, VllmClient
 from episode_operator.model.errors import ContextLengthExceeded, ContextLimit, ModelBadResponse
-from episode_operator.model.hermes import THINK_OPEN
+from episode_operator.model.hermes import THINK_OPEN, ParsedTurn, parse_turn
+from episode_operator.model.parsing import ToolForm, parse_on_server
 from episode_operator.model.rendering import Renderer
 from episode_operator.model.sampler import Sampler
 from episode_operator.model.sampling import SamplingConfig, require_usable_logprobs
@@ -56,6 +57,7 @@ class Conversation:
         require_usable_logprobs(sampling, mode=capabilities.logprobs_mode)
         self._client = client
         self._limit = capabilities.prompt_limit
+        self._tool_form = capabilities.tool_form
         self._tools = tools
         self._template_arguments = template_arguments
         self._renderer = Renderer(
@@ -133,15 +135,15 @@ class Conversation:
 
         Asks the server nothing. Raises ValueError when `state` is not such a thing.
         """
-        records = [orjson.loads(line) for line in state.splitlines() if line]
-        if not records or records[0].get("kind") != "start":
+        start = orjson.loads(state.partition(b"\n")[0] or b"{}")
+        if not isinstance(start, dict) or start.get("kind") != "start":
             raise ValueError("not the state of a conversation: it has no start")
         conversation = cls(
             client,
             capabilities,
             sampling=sampling,
-            tools=records[0]["tools"],
-            template_arguments=records[0]["template_arguments"],
+            tools=start["tools"],
+            template_arguments=start["template_arguments"],
             specials=specials,
         )
         conversation.replay(state)
@@ -180,7 +182,7 @@ class Conversation:
         """Sample the next turn. Raises ContextLimit or a ModelError; then nothing has changed."""
         if self.pending is not None:
             raise RuntimeError("append the answer to the last turn before sampling the next")
-        if self.context_left == 0 and len(self._buffer) > self._limit:
+        if len(self._buffer) > self._limit:
             raise ContextLimit(used=len(self._buffer), needed=0, limit=self._limit)
         index = self._buffer.turns
         sampled = await self._sampler.turn(self._buffer.ids, index=index)
@@ -188,6 +190,7 @@ class Conversation:
         if not sampled.token_ids:
             raise ModelBadResponse("the server sampled no token")
         spoken = sampled.token_ids[:-1] if finish == "stop" else sampled.token_ids
+        text = await self._client.detokenize(spoken)
         turn = make_turn(
             index=index,
             token_ids=sampled.token_ids,
@@ -195,8 +198,8 @@ class Conversation:
             finish_reason=finish,
             versions=sampled.versions,
             top=sampled.top,
-            text=await self._client.detokenize(spoken),
-            reasoning_open=self._reasoning_open,
+            text=text,
+            parsed=await self._parsed(text, spoken, ended=finish == "stop"),
         )
         self._add({"kind": "turn", **turn_to_record(turn)})
         return turn
@@ -220,6 +223,17 @@ class Conversation:
         self._add({"kind": "append", "messages": list(messages), "ids": ids})
         return len(ids)
 
+    async def _parsed(self, text: str, spoken: list[int], *, ended: bool) -> ParsedTurn:
+        if self._tool_form is ToolForm.HERMES or not ended or not self._tools:
+            return parse_turn(text, reasoning_open=self._reasoning_open)
+        return await parse_on_server(
+            self._client,
+            prompt=self._buffer.ids,
+            token_ids=spoken,
+            messages=self.messages,
+            tools=self._tools,
+        )
+
     def row(self) -> TokenRow:
         """The row so far."""
         return self._buffer.row()
@@ -239,9 +253,7 @@ class Conversation:
         line = orjson.dumps(record) + b"\n"
         kind = record["kind"]
         if kind == "turn":
-            turn = turn_from_record(
-                record, index=self._buffer.turns, reasoning_open=self._reasoning_open
-            )
+            turn = turn_from_record(record, index=self._buffer.turns)
             self._buffer.sample(turn.token_ids, turn.logprobs, turn.versions)
             self.messages.append(turn.message())
             self.pending = turn

@@ -1,5 +1,6 @@
 """HTTP to the model server: one request, its typed errors, and repeats within a budget."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ from episode_operator.model.errors import (
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 LONGEST_RETRY_AFTER_SECONDS = 30.0
+_FIRST_PAUSE_SECONDS = 0.2
 QUOTED_CHARACTERS = 300
 """So much of a server's own message is quoted: a 422 may echo the whole request."""
 
@@ -29,9 +31,9 @@ QUOTED_CHARACTERS = 300
 class Transport:
     """Requests to one server. Safe for concurrent use; the session belongs to the caller.
 
-    `retry_budget` is the time, in seconds, in which a failed request may be sent again. Every
-    request of this package can be repeated: none changes anything on the server, and a lost sample
-    was never part of an episode.
+    `retry_budget` is the time, in seconds after a first failure, in which a request is sent again.
+    Every request of this package can be repeated: none changes anything on the server, and a lost
+    sample was never part of an episode.
     """
 
     def __init__(
@@ -80,12 +82,20 @@ class Transport:
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> bytes:
         """The body answered to one request, not decoded."""
-        data = None if body is None else orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+        data = None if body is None else orjson.dumps(body)
+        try:
+            return await self._once(method, path, data)
+        except ModelError as error:
+            pause = _pause_before_repeat(error)
+            if pause is False:
+                raise
+            await asyncio.sleep(_FIRST_PAUSE_SECONDS if pause is True else pause)
+        # The budget counts from the first failure: a long request may fail long after its start.
         async for attempt in stamina.retry_context(
             on=_pause_before_repeat,
             attempts=None,
             timeout=self._retry_budget,
-            wait_initial=0.2,
+            wait_initial=2 * _FIRST_PAUSE_SECONDS,
             wait_max=10.0,
             wait_jitter=0.5,
         ):

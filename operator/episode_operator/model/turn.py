@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import orjson
 
-from episode_operator.model.hermes import MalformedCall, ToolCall, parse_turn
+from episode_operator.model.hermes import MalformedCall, ParsedTurn, ToolCall
 from episode_operator.model.wire import VersionSpan
 
 FinishReason = Literal["stop", "length"]
@@ -79,10 +79,9 @@ def make_turn(
     versions: tuple[VersionSpan, ...],
     top: list[list[tuple[int, float]]],
     text: str,
-    reasoning_open: bool,
+    parsed: ParsedTurn,
 ) -> SampledTurn:
-    """The turn with its text parsed; see SampledTurn."""
-    parsed = parse_turn(text, reasoning_open=reasoning_open)
+    """The turn as `parsed` reads it; see SampledTurn."""
     ended = finish_reason == "stop"
     return SampledTurn(
         index=index,
@@ -100,20 +99,17 @@ def make_turn(
 
 
 def turn_to_record(turn: SampledTurn) -> dict[str, Any]:
-    """The JSON form of what cannot be derived again."""
-    return {
-        "token_ids": turn.token_ids,
-        "logprobs": turn.logprobs,
-        "finish_reason": turn.finish_reason,
-        "versions": [asdict(span) for span in turn.versions],
-        "top": turn.top,
-        "text": turn.text,
-    }
+    """The JSON form of a turn: also of what was read out of it, so that an operator of another
+    version, with another parser, goes on with the same calls.
+    """
+    record = asdict(turn)
+    del record["index"]
+    return record
 
 
-def turn_from_record(record: Mapping[str, Any], *, index: int, reasoning_open: bool) -> SampledTurn:
+def turn_from_record(record: Mapping[str, Any], *, index: int) -> SampledTurn:
     """The turn that `turn_to_record` was given."""
-    return make_turn(
+    return SampledTurn(
         index=index,
         token_ids=record["token_ids"],
         logprobs=record["logprobs"],
@@ -121,5 +117,8 @@ def turn_from_record(record: Mapping[str, Any], *, index: int, reasoning_open: b
         versions=tuple(VersionSpan(**span) for span in record["versions"]),
         top=[[(token_id, logprob) for token_id, logprob in row] for row in record["top"]],
         text=record["text"],
-        reasoning_open=reasoning_open,
+        reasoning=record["reasoning"],
+        content=record["content"],
+        calls=tuple(ToolCall(**call) for call in record["calls"]),
+        malformed=tuple(MalformedCall(**piece) for piece in record["malformed"]),
     )

@@ -10,7 +10,7 @@ from episode_operator.sandbox.results import ExecResult
 
 
 class OutOfMemory(SandboxError):
-    """The container passed its memory limit. Raise sandbox.resources.memory if the task needs it."""
+    """The container passed its memory limit. Raise sandbox.resources.memory."""
 
     reason = "OOMKilled"
 

@@ -42,7 +42,7 @@ func Serve() error {
 			"(with shareProcessNamespace it cannot)")
 	}
 	surviveSignals()
-	// keepThreads()
+	keepThreads()
 	address, err := Address()
 	if err != nil {
 		return err
