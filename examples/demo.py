@@ -1,11 +1,12 @@
 """`make demo`: bring everything up, run the examples, and show what they gave.
 
-01-hello is solved by the model on vLLM, 02-oracle by a HumanEval problem's own solution, 03-wrong is
-wrong on purpose. The tokens of 01 are scored again by vLLM as a proof that they are exact.
+01-hello is solved by the model on vLLM, 02-oracle by a HumanEval problem's own solution, 03-wrong
+is wrong on purpose. The tokens of 01 are scored again by vLLM as a proof that they are exact.
 """
 
 import asyncio
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -28,7 +29,6 @@ from episode_operator.results.payload import TokenRow
 from tests.testbed import choice, stack
 from tests.testbed.errors import TestbedError
 from tests.testbed.forward import forwarded
-from trainer_bridge.sources import humaneval
 
 EXAMPLES = Path(__file__).parent
 NAMESPACE = "default"
@@ -50,9 +50,9 @@ def manifests(environment: dict[str, str]) -> list[dict[str, Any]]:
         loaded: dict[str, Any] = yaml.safe_load(Template(text).substitute(environment))
         return loaded
 
-    problem = humaneval.problems()[0]
-    oracle = humaneval.episode(problem, image=environment["TASK_IMAGE"])
-    found = [example("01-hello"), oracle, example("03-wrong")]
+    script = [sys.executable, str(EXAMPLES / "02-oracle" / "episode.py"), environment["TASK_IMAGE"]]
+    printed = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    found = [example("01-hello"), yaml.safe_load(printed), example("03-wrong")]
     for manifest in found:
         manifest["metadata"]["namespace"] = NAMESPACE
     return found

@@ -61,7 +61,8 @@ def main() -> None:
     logging.basicConfig(
         level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # one line for every event
+    for noisy in ("kopf.objects", "aiohttp.access"):  # a line for every event and every probe
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     start_http_server(settings.metrics_port)
     asyncio.run(
         kopf.operator(

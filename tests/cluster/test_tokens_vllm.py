@@ -192,7 +192,7 @@ async def test_special_text_in_a_tool_result_stays_text(
 async def test_an_aborted_turn_goes_on_exactly(
     client: WatchedClient, capabilities: Capabilities
 ) -> None:
-    client.forced.extend(["word " * 40] * 4)
+    client.forced.extend(["word " * 40, "end", "end"])
     conversation = await Conversation.start(
         client,
         capabilities,

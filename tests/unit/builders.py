@@ -48,6 +48,6 @@ def pod(**status: Any) -> dict[str, Any]:
     }
 
 
-def container(name: str = "sandbox", **state: Any) -> dict[str, Any]:
+def container(state: dict[str, Any], name: str = "sandbox") -> dict[str, Any]:
     """One container status."""
     return {"name": name, "image": "registry.test/task:1", "state": state}

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from episode_operator.api.crd import definitions
-from episode_operator.api.labels import label_value, pod_name, result_name
+from episode_operator.api.labels import label_value, pod_name, unique_name
 
 ROOT = Path(__file__).parents[2]
 LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -21,7 +21,11 @@ def test_names_are_valid_and_differ_by_attempt(name: str) -> None:
     names = {pod_name(name, attempt) for attempt in range(11)}
     assert len(names) == 11
     assert all(DNS_LABEL.fullmatch(pod) for pod in names)
-    assert len(result_name(name, "0f5e2f8e-8f1e")) <= 253
+    assert len(unique_name(name, "0f5e2f8e-8f1e")) <= 253
+
+
+def test_names_with_dots_stay_apart_from_names_with_dashes() -> None:
+    assert pod_name("a.b", 0) != pod_name("a-b", 0)
 
 
 def test_long_names_that_share_a_prefix_stay_apart() -> None:

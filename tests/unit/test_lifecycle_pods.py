@@ -18,7 +18,7 @@ def terminated(code: int, reason: str = "Error") -> dict[str, dict[str, object]]
 
 
 def test_a_running_pod_is_running_and_has_no_failure() -> None:
-    seen = view(pod(phase="Running", containerStatuses=[container(**RUNNING)]))
+    seen = view(pod(phase="Running", containerStatuses=[container(RUNNING)]))
     assert seen.running
     assert seen.failure is None
     assert seen.started == seen.created + 2
@@ -27,15 +27,15 @@ def test_a_running_pod_is_running_and_has_no_failure() -> None:
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
-        ({"containerStatuses": [container(**terminated(137, "OOMKilled"))]}, "OOMKilled"),
-        ({"containerStatuses": [container(**terminated(0, "Completed"))]}, "ContainerFailed"),
-        ({"initContainerStatuses": [container("runner", **terminated(1))]}, "ContainerFailed"),
+        ({"containerStatuses": [container(terminated(137, "OOMKilled"))]}, "OOMKilled"),
+        ({"containerStatuses": [container(terminated(0, "Completed"))]}, "ContainerFailed"),
+        ({"initContainerStatuses": [container(terminated(1), "runner")]}, "ContainerFailed"),
         ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
         (
             {
                 "phase": "Failed",
                 "reason": "DeadlineExceeded",
-                "containerStatuses": [container(**terminated(137))],
+                "containerStatuses": [container(terminated(137))],
             },
             "PodDeadlineExceeded",
         ),
@@ -43,17 +43,17 @@ def test_a_running_pod_is_running_and_has_no_failure() -> None:
         (
             {
                 "phase": "Failed",
-                "containerStatuses": [container(**terminated(137, "OOMKilled"))],
+                "containerStatuses": [container(terminated(137, "OOMKilled"))],
             },
             "OOMKilled",
         ),
-        ({"containerStatuses": [container(**waiting("InvalidImageName"))]}, "ImagePullFailed"),
+        ({"containerStatuses": [container(waiting("InvalidImageName"))]}, "ImagePullFailed"),
         (
-            {"containerStatuses": [container(**waiting("ErrImagePull", "x: not found"))]},
+            {"containerStatuses": [container(waiting("ErrImagePull", "x: not found"))]},
             "ImagePullFailed",
         ),
         (
-            {"containerStatuses": [container(**waiting("CreateContainerConfigError"))]},
+            {"containerStatuses": [container(waiting("CreateContainerConfigError"))]},
             "ContainerFailed",
         ),
     ],
@@ -66,7 +66,7 @@ def test_a_pod_that_cannot_go_on_says_why(status: dict[str, object], reason: str
 
 
 def test_a_pull_that_may_still_work_is_only_waited_for() -> None:
-    seen = view(pod(containerStatuses=[container(**waiting("ImagePullBackOff", "timeout"))]))
+    seen = view(pod(containerStatuses=[container(waiting("ImagePullBackOff", "timeout"))]))
     assert seen.failure is None
     assert seen.waiting.reason is NoVerdictReason.IMAGE_PULL_FAILED
 
@@ -74,8 +74,8 @@ def test_a_pull_that_may_still_work_is_only_waited_for() -> None:
 def test_an_init_container_that_completed_is_no_failure() -> None:
     seen = view(
         pod(
-            initContainerStatuses=[container("runner", **terminated(0, "Completed"))],
-            containerStatuses=[container(**waiting("PodInitializing"))],
+            initContainerStatuses=[container(terminated(0, "Completed"), "runner")],
+            containerStatuses=[container(waiting("PodInitializing"))],
         )
     )
     assert seen.failure is None
@@ -90,7 +90,7 @@ def test_an_unschedulable_pod_is_waited_for_with_the_schedulers_message() -> Non
 
 
 def test_a_pod_being_deleted_is_lost() -> None:
-    doomed = pod(phase="Running", containerStatuses=[container(**RUNNING)])
+    doomed = pod(phase="Running", containerStatuses=[container(RUNNING)])
     doomed["metadata"]["deletionTimestamp"] = "2026-11-29T10:01:00Z"
     failure = view(doomed).failure
     assert failure is not None

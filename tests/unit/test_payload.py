@@ -65,7 +65,7 @@ def test_encoding_is_deterministic() -> None:
         ("mask", np.array([0, 1, 1], dtype=np.int8)),
     ],
 )
-def test_an_inconsistent_row_is_refused(name: str, bad: np.ndarray) -> None:  # type: ignore[type-arg]
+def test_an_inconsistent_row_is_refused(name: str, bad: np.ndarray) -> None:
     with pytest.raises(PayloadError, match=name):
         encode(replace(row(), **{name: bad}))
 

@@ -66,6 +66,8 @@ def test_reward_json(text: str, reward: float, components: dict[str, float]) -> 
         '{"a": 1, "b": 2}',
         '{"reward": 1, "b": Infinity}',
         "[" * 100_000,
+        '{"reward": ' + "9" * 5_000 + "}",
+        '{"reward": ' + "9" * 400 + "}",
     ],
 )
 def test_any_other_reward_json_is_no_verdict(text: str) -> None:
@@ -81,6 +83,7 @@ def test_any_other_reward_json_is_no_verdict(text: str) -> None:
         (0, "", AgentUse(3, 32, frozenset({"terminal", "patch"})), 0.7 * 0.8 + 0.3),
         (1, "AssertionError", AgentUse(16, 32, frozenset({"terminal"})), 0.14 + 0.12 + 0.09),
         (1, "NameError: x", AgentUse(24, 32, frozenset({"read_file"})), 0.07 + 0.075 + 0.045),
+        (1, "assert x\nNameError: x", AgentUse(1, 32, frozenset()), 0.07 + 0.15),
         (2, "", AgentUse(25, 32, frozenset()), 0.07 + 0.03),
     ],
 )

@@ -21,7 +21,7 @@ app.kubernetes.io/component: {{ .component }}
   verbs: [patch]
 - apiGroups: [episodes.dev]
   resources: [episoderesults]
-  verbs: [get, create]
+  verbs: [get, create, delete]
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]

@@ -40,7 +40,7 @@ class CallRunner:
         started = time.monotonic()
         messages, errors = [], 0
         for index, call in enumerate(calls):
-            text, failed = await self._answer(f"turn-{turn}.call-{index}", call)
+            text, failed = await self._answer(_request_id(turn, index), call)
             errors += failed
             messages.append(
                 {"role": "tool", "tool_call_id": call.call_id, "name": call.tool, "content": text}
@@ -52,6 +52,11 @@ class CallRunner:
             "tools": sorted({call.tool for call in calls if call.tool in self.tools}),
             "seconds": round(time.monotonic() - started, 3),
         }
+
+    def forget(self, turn: int, count: int) -> None:
+        """Let the runner drop a turn's results; only once the turn is in the journal."""
+        ids = [_request_id(turn, index) for index in range(count)]
+        self.session.forget(*ids, *(f"{request_id}.write" for request_id in ids))
 
     async def _answer(self, request_id: str, call: Call) -> tuple[str, bool]:
         tool = self.tools.get(call.tool)
@@ -67,6 +72,10 @@ class CallRunner:
             return await tool.call(context, call.arguments), False
         except ToolError as error:
             return f"error: {error}", True
+
+
+def _request_id(turn: int, index: int) -> str:
+    return f"turn-{turn}.call-{index}"
 
 
 def count(progress: Progress, answered: Record) -> None:

@@ -68,17 +68,20 @@ class ModelAgent:
                 self._progress.malformed_calls += len(sampled.malformed)
                 if not _wants_answer(sampled):
                     return AgentEnd.NATURAL_FINISH
-                await self._journal.once(
+                answered = await self._journal.once(
                     f"answers-{turn}",
                     partial(self._answer, sampled),
                     replay=self._replay_answers,
                 )
+                self._calls.forget(turn, len(sampled.calls))
+                if answered["contextFull"]:
+                    return AgentEnd.CONTEXT_LIMIT
         except ContextLimit:
             return AgentEnd.CONTEXT_LIMIT
         return AgentEnd.MAX_TURNS
 
     def report(self, end: AgentEnd) -> AgentReport:
-        """What was gathered so far; its row ends with the last sampled turn."""
+        """What was gathered so far."""
         conversation = self._conversation
         if conversation is None:
             return AgentReport(end, self._progress, self._opening, model=self._reference)
@@ -147,8 +150,12 @@ class ModelAgent:
         answered = await self._calls.run(sampled.index, calls)
         count(self._progress, answered)
         messages = [*answered.pop("messages"), *_corrections(sampled)]
-        await self._live().append(messages)
-        return {**answered, "records": self._live().new_records().decode()}
+        try:
+            await self._live().append(messages)
+        except ContextLimit:
+            return {**answered, "contextFull": True, "records": ""}
+        records = self._live().new_records().decode()
+        return {**answered, "contextFull": False, "records": records}
 
 
 def _wants_answer(sampled: SampledTurn) -> bool:

@@ -45,6 +45,7 @@ class ScriptedAgent:
             answered = await self._journal.once(
                 f"answers-{turn}", partial(self._calls.run, turn, [call])
             )
+            self._calls.forget(turn, 1)
             self._messages += answered["messages"]
             count(self._progress, answered)
         done = len(self._script) <= self._max_turns

@@ -67,7 +67,7 @@ class Agent(ApiModel):
     )
     system_prompt: str | None = Field(
         default=None,
-        description="System prompt; a short one that names the tools when not set.",
+        description="System prompt; a short general one when not set.",
         max_length=65_536,
     )
     timeout_seconds: PositiveSeconds = Field(

@@ -87,7 +87,11 @@ def _definition(
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{GROUP}"},
+        # Helm must not delete the definitions with a release: all results would go with them.
+        "metadata": {
+            "name": f"{plural}.{GROUP}",
+            "annotations": {"helm.sh/resource-policy": "keep"},
+        },
         "spec": {
             "group": GROUP,
             "scope": "Namespaced",

@@ -28,10 +28,16 @@ def label_value(value: str) -> str:
 def pod_name(episode: str, attempt: int) -> str:
     """Name of the pod of one attempt; the same for every call, at most 63 characters."""
     suffix = f"-a{attempt}"
-    return _shorten(episode.replace(".", "-"), _LABEL_MAX - len(suffix)) + suffix
+    if "." in episode:  # no dots in a host name; a.b and a-b must stay apart
+        digest = hashlib.sha256(episode.encode()).hexdigest()
+        episode = f"{episode.replace('.', '-')}-{digest[:_HASH_LENGTH]}"
+    return _shorten(episode, _LABEL_MAX - len(suffix)) + suffix
 
 
-def result_name(episode: str, uid: str) -> str:
-    """Name of the EpisodeResult: two Episodes of one name have results of their own."""
+def unique_name(episode: str, uid: str) -> str:
+    """Name of an Episode's EpisodeResult and NetworkPolicy.
+
+    Two Episodes of one name, one after the other, have objects of their own.
+    """
     suffix = f"-{uid[:8]}"
     return _shorten(episode, _NAME_MAX - len(suffix)) + suffix

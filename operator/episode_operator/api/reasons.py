@@ -1,4 +1,4 @@
-"""The closed lists of condition types and reasons; docs/reasons.md is made from them."""
+"""The closed lists of condition types and reasons; docs/operations.md explains them."""
 
 from enum import StrEnum
 
@@ -16,7 +16,6 @@ class ConditionType(StrEnum):
 class Phase(StrEnum):
     """One word for `kubectl get`, derived from the conditions."""
 
-    PENDING = "Pending"
     STARTING = "Starting"
     RUNNING = "Running"
     VERIFYING = "Verifying"
@@ -75,6 +74,8 @@ class NoVerdictReason(StrEnum):
     CONTEXT_LENGTH_EXCEEDED = "ContextLengthExceeded"
     INVALID_TASK = "InvalidTask"
     SETUP_FAILED = "SetupFailed"
+    JOURNAL_FULL = "JournalFull"
+    RESULT_STORE_FULL = "ResultStoreFull"
     # The verifier ran and said nothing that counts.
     VERIFIER_TIMEOUT = "VerifierTimeout"
     VERIFIER_ERROR = "VerifierError"

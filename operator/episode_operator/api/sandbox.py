@@ -1,5 +1,6 @@
 """`spec.sandbox`: the pod the agent works in."""
 
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -15,8 +16,22 @@ LabelValue = Annotated[
 ]
 
 
+_UNITS = {
+    "": Decimal(1),
+    "m": Decimal("0.001"),
+    **{unit: Decimal(1000) ** power for power, unit in enumerate("kMGT", start=1)},
+    **{f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGT", start=1)},
+}
+
+
+def quantity(text: str) -> Decimal:
+    """The value of a quantity such as 500m or 1.5Gi, as far as the schema admits it."""
+    digits = text.rstrip("mkMGTKi")
+    return Decimal(digits) * _UNITS[text[len(digits) :]]
+
+
 class Resources(ApiModel):
-    """Limits of the sandbox; requests are the smaller of the limit and the request."""
+    """Limits of the sandbox, and what it requests: never more than the limit."""
 
     cpu: Quantity = Field(default="1", description="CPU limit.")
     memory: Quantity = Field(default="1Gi", description="Memory limit.")

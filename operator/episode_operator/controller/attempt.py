@@ -27,13 +27,21 @@ from episode_operator.lifecycle.deadlines import deadlines
 from episode_operator.lifecycle.outcome import Failure, Outcome, Scored
 from episode_operator.lifecycle.pods import MAIN_CONTAINER, PodView
 from episode_operator.model import ModelError
-from episode_operator.sandbox.errors import CommandNotStarted, SandboxError
+from episode_operator.sandbox.errors import (
+    CommandNotStarted,
+    FileError,
+    SandboxError,
+    SessionSuperseded,
+)
 from episode_operator.sandbox.memory import check_memory
 from episode_operator.sandbox.network import probe_address, wait_until_closed
 from episode_operator.sandbox.session import Session
 from episode_operator.verifier.base import Context, Verification
 from episode_operator.verifier.composite import AgentUse
 from episode_operator.verifier.verify import verify
+
+_RECONNECT_SECONDS = 180.0
+"""An API server that is upgraded is away for minutes, while the pod and its commands go on."""
 
 OnAgentEnd = Callable[[str, int, str], Awaitable[None]]
 
@@ -79,6 +87,8 @@ class Attempt:
             end = Failure(NoVerdictReason.INVALID_TASK, str(error))
         except SetupError as error:
             end = Failure(NoVerdictReason.SETUP_FAILED, str(error))
+        except SessionSuperseded:
+            raise
         except ModelError as error:
             end = Failure(_reason(error.reason, NoVerdictReason.MODEL_BAD_RESPONSE), str(error))
         except SandboxError as error:
@@ -93,14 +103,13 @@ class Attempt:
             pod=self._pod.name,
             container=MAIN_CONTAINER,
             pod_uid=self._pod.uid,
+            reconnect_seconds=_RECONNECT_SECONDS,
         ) as session:
             journal = await Journal.load(session)
             await journal.once("network", lambda: self._cut_off(session))
             await self._timed("setup_seconds", "setup", journal, lambda: self._setup(session))
             agent = await self._agents.make(self._episode, session, journal)
-            started = time.monotonic()
             end = await self._act(agent, journal)
-            self._report.agent_seconds = time.monotonic() - started
             report = self._report.agent = agent.report(end)
             await self._on_agent_end(end, report.progress.turns, _summary(report))
             return await self._verify(session, journal, report)
@@ -126,7 +135,10 @@ class Attempt:
         task = self._episode.spec.task
         wanted = [*task.files, *(task.solution.files if task.solution else [])]
         for file in await inputs.files(self._client, self._episode.namespace, wanted):
-            await session.write_file(file.path, file.content, mode=file.mode, parents=True)
+            try:
+                await session.write_file(file.path, file.content, mode=file.mode, parents=True)
+            except FileError as error:
+                raise SetupError(f"task.files: {error}") from error
         if task.setup is None:
             return {}
         try:
@@ -163,9 +175,11 @@ class Attempt:
             end = AgentEnd.AGENT_TIMEOUT
 
         async def ended() -> Record:
-            return {"end": end}
+            return {"end": end, "seconds": round(time.time() - started["at"], 3)}
 
-        return AgentEnd((await journal.once(AGENT_ENDED, ended))["end"])
+        value = await journal.once(AGENT_ENDED, ended)
+        self._report.agent_seconds = value["seconds"]
+        return AgentEnd(value["end"])
 
     async def _verify(
         self, session: Session, journal: Journal, report: AgentReport

@@ -78,15 +78,15 @@ class Controller:
             try:
                 return await task.run()
             except Exception as error:
+                episode = await self._refresh(task.episode)
+                if episode is None:
+                    return None  # deleted meanwhile, which is where the error came from
                 metrics.INTERNAL_ERRORS.inc()
-                logger.exception("%s: %s", task.episode.name, NoVerdictReason.INTERNAL_ERROR)
-                await self._report(task.episode, error)
+                logger.exception("%s: %s", episode.name, NoVerdictReason.INTERNAL_ERROR)
+                await self._report(episode, error)
+                task.episode = episode
             await asyncio.sleep(pause)
             pause = min(2 * pause, _RESTART_SECONDS[1])
-            episode = await self._refresh(task.episode)
-            if episode is None:
-                return None
-            task.episode = episode
 
     async def _report(self, episode: Episode, error: Exception) -> None:
         try:

@@ -2,19 +2,34 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from episode_operator.api.result import EpisodeResultSpec
+
 EPISODES_FINISHED = Counter(
     "episode_operator_episodes_finished", "Episodes finished.", ["verdict", "reason"]
 )
 ATTEMPTS_FAILED = Counter(
     "episode_operator_attempts_failed", "Attempts that failed and were retried.", ["reason"]
 )
-EPISODES_LIVE = Gauge("episode_operator_episodes_live", "Episodes that are not finished.")
+EPISODES_LIVE = Gauge(
+    "episode_operator_episodes_live",
+    "Episodes with work left: not finished, or waiting for their time to live.",
+)
 INTERNAL_ERRORS = Counter(
     "episode_operator_internal_errors", "Errors of the operator itself; each is in the log."
 )
 PHASE_SECONDS = Histogram(
     "episode_operator_phase_seconds",
-    "Time an Episode spent in a phase.",
+    "Time an Episode spent in a phase of its last attempt.",
     ["phase"],
     buckets=(0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000),
 )
+
+
+def finished(result: EpisodeResultSpec) -> None:
+    """Count a finished Episode and where its time went."""
+    EPISODES_FINISHED.labels(result.verdict, result.reason).inc()
+    timings = result.timings
+    PHASE_SECONDS.labels("sandbox_start").observe(timings.sandbox_start_seconds)
+    PHASE_SECONDS.labels("setup").observe(timings.setup_seconds)
+    PHASE_SECONDS.labels("agent").observe(timings.agent_seconds)
+    PHASE_SECONDS.labels("verifier").observe(timings.verifier_seconds)

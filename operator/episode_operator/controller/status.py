@@ -26,7 +26,7 @@ def _phase(conditions: list[Condition]) -> Phase:
         return Phase.VERIFYING
     if ConditionType.SANDBOX_READY in true:
         return Phase.RUNNING
-    return Phase.STARTING if conditions else Phase.PENDING
+    return Phase.STARTING
 
 
 def with_condition(
@@ -73,6 +73,19 @@ def starting(episode: Episode, name: str, now: datetime) -> EpisodeStatus:
         value=False,
         reason="Starting",
         message=f"waiting for pod {name} to run",
+        generation=episode.generation,
+        now=now,
+    )
+
+
+def forbidden(episode: Episode, message: str, now: datetime) -> EpisodeStatus:
+    """The pod may not be created now, for example because a quota is used up."""
+    return with_condition(
+        episode.status,
+        ConditionType.SANDBOX_READY,
+        value=False,
+        reason="PodForbidden",
+        message=message,
         generation=episode.generation,
         now=now,
     )
@@ -161,6 +174,7 @@ def finished(episode: Episode, result: EpisodeResult, now: datetime) -> EpisodeS
     values = {
         ConditionType.VERIFIED: scored,
         ConditionType.FAILED: not scored,
+        ConditionType.SANDBOX_READY: False,
         ConditionType.FINISHED: True,
     }
     for kind, value in values.items():

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 import aiohttp
@@ -14,9 +15,10 @@ from episode_operator.api.labels import (
     EPISODE_NAME,
     EPISODE_UID,
     FIELD_MANAGER,
+    GROUP_NAME,
     label_value,
     pod_name,
-    result_name,
+    unique_name,
 )
 from episode_operator.api.reasons import NoVerdictReason, Verdict
 from episode_operator.api.result import EpisodeResult
@@ -28,6 +30,7 @@ from episode_operator.kube.client import (
     NETWORK_POLICIES,
     PODS,
     AlreadyExistsError,
+    ApiError,
     KubernetesClient,
     Object,
 )
@@ -35,6 +38,7 @@ from episode_operator.lifecycle import pods, step
 from episode_operator.lifecycle.outcome import Failure, Outcome
 from episode_operator.lifecycle.pods import PodView
 from episode_operator.results import writer
+from episode_operator.sandbox.errors import SessionSuperseded
 from episode_operator.sandbox.pod import (
     SandboxSettings,
     build_network_policy,
@@ -68,6 +72,7 @@ class EpisodeTask:
         self._driver: asyncio.Task[Outcome] | None = None
         self._result: EpisodeResult | None = None
         self._pods: list[Object] = []
+        self._refusal: Outcome | None = None
 
     def wake(self) -> None:
         """Look again now."""
@@ -92,7 +97,7 @@ class EpisodeTask:
             self._result = await writer.load(
                 self._client,
                 namespace=episode.namespace,
-                name=result_name(episode.name, episode.uid),
+                name=unique_name(episode.name, episode.uid),
             )
         self._pods = await self._client.list(
             PODS, episode.namespace, labels={EPISODE_UID: episode.uid}
@@ -116,10 +121,13 @@ class EpisodeTask:
 
     def _outcome(self) -> Outcome | None:
         if self._driver is None or not self._driver.done():
-            return None
+            return self._refusal
         error = self._driver.exception()
         if error is None:
             return self._driver.result()
+        if isinstance(error, ApiError | SessionSuperseded):
+            # Not the pod's fault: whoever drives it next, this operator too, goes on in it.
+            raise error
         logger.error("%s: driving failed", self.episode.name, exc_info=error)
         return Outcome(Failure(NoVerdictReason.INTERNAL_ERROR, f"{type(error).__name__}: {error}"))
 
@@ -185,6 +193,24 @@ class EpisodeTask:
             await self._event("PodCreated", f"created pod {name}")
         except AlreadyExistsError:
             await self._check_name_is_ours(name)
+        except ApiError as error:
+            await self._refused(name, error)
+
+    async def _refused(self, name: str, error: ApiError) -> None:
+        """The API server does not take the pod: a bad spec ends the Episode, a quota is waited for.
+
+        Raises:
+            ApiError: it is neither.
+        """
+        message = f"pod {name} was refused: {error.message}"
+        if error.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY):
+            self._refusal = Outcome(Failure(NoVerdictReason.INVALID_TASK, message))
+        elif error.status == HTTPStatus.FORBIDDEN:
+            await self._apply(status.forbidden(self.episode, message, status.utc_now()))
+            await self._event("PodForbidden", message, warning=True)
+            await self._wait(None)
+        else:
+            raise error
 
     async def _check_name_is_ours(self, name: str) -> None:
         """A pod of our name that is not ours blocks the Episode; say so instead of looping."""
@@ -243,14 +269,10 @@ class EpisodeTask:
     async def _publish(self, outcome: Outcome) -> None:
         await self._stop_driver()
         episode = self.episode
-        group = (
-            {"episodes.dev/group": label_value(episode.spec.group.name)}
-            if (episode.spec.group)
-            else {}
-        )
+        group = {GROUP_NAME: label_value(episode.spec.group.name)} if (episode.spec.group) else {}
         await writer.write(
             self._client,
-            name=result_name(episode.name, episode.uid),
+            name=unique_name(episode.name, episode.uid),
             namespace=episode.namespace,
             labels={EPISODE_UID: episode.uid, EPISODE_NAME: label_value(episode.name), **group},
             spec=results.spec(episode, outcome, status.utc_now()),
@@ -262,7 +284,7 @@ class EpisodeTask:
         assert self._result is not None  # lifecycle finishes only what is published
         spec = self._result.spec
         await self._apply(status.finished(self.episode, self._result, status.utc_now()))
-        metrics.EPISODES_FINISHED.labels(spec.verdict, spec.reason).inc()
+        metrics.finished(spec)
         reward = "" if spec.reward is None else f", reward {spec.reward:g}"
         await self._event(
             spec.reason,

@@ -151,9 +151,14 @@ def _ttl_passed(spec: EpisodeSpec, o: Observed) -> bool:
     return o.finished and end is not None and o.now >= end
 
 
+def _last_message(o: Observed) -> str:
+    ready = next((c for c in o.status.conditions if c.type == ConditionType.SANDBOX_READY), None)
+    return f"; at that time: {ready.reason}: {ready.message}" if ready else ""
+
+
 def _publish_overdue(spec: EpisodeSpec, o: Observed) -> Action:
     cause = attempt_failure(spec, o)
-    detail = f"; at that time: {cause.reason}: {cause.message}" if cause else ""
+    detail = f"; at that time: {cause.reason}: {cause.message}" if cause else _last_message(o)
     failure = Failure(
         NoVerdictReason.DEADLINE_EXCEEDED,
         f"no verdict within activeDeadlineSeconds ({deadlines(spec).episode} s){detail}",

@@ -42,6 +42,8 @@ class VllmClient:
         api_key: str | None = None,
     ) -> None:
         self.model = model
+        self.seen_weights: str | None = None
+        """Label of the weights that the newest sample came from; None where there is no label."""
         self._http = Transport(
             session,
             endpoint,
@@ -141,7 +143,10 @@ class VllmClient:
         if request_id is not None:
             body["request_id"] = request_id
         answer = await self._http.call("POST", "/inference/v1/generate", body)
-        return parse_generated(answer, top_count=params["logprobs"])
+        sampled = parse_generated(answer, top_count=params["logprobs"])
+        if sampled.versions:
+            self.seen_weights = sampled.versions[-1].version
+        return sampled
 
     async def score(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
         """Logprob of every id given those before it, float32[n-1], at temperature 1, unfiltered.

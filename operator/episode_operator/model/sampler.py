@@ -29,7 +29,6 @@ class Sampler:
         self._client = client
         self._capabilities = capabilities
         self._config = config
-        self._version: str | None = None
 
     async def turn(self, prompt: Sequence[int], *, index: int) -> Generated:
         """Sample after `prompt` until the turn ends; the parts of an interrupted turn are joined.
@@ -64,14 +63,12 @@ class Sampler:
     ) -> Generated:
         params = self._config.params(max_tokens=max_tokens, turn=turn, part=part)
         for _ in range(1 + STALE_CACHE_REPEATS):
+            weights = self._client.seen_weights
             if self._capabilities.labels_weights:
-                self._version = await self._client.weight_version()
-            salt = None if self._version is None else f"weights {self._version}"
+                weights = await self._client.weight_version()
+            salt = None if weights is None else f"weights {weights}"
             sampled = await self._client.generate(ids, sampling_params=params, cache_salt=salt)
-            asked_of = self._version
-            if sampled.versions:
-                self._version = sampled.versions[-1].version
-            if not sampled.versions or asked_of in (None, sampled.versions[0].version):
+            if not sampled.versions or weights in (None, sampled.versions[0].version):
                 break
             # Sampled by newer weights than the salt says: the prefix may be of the older ones.
         return sampled

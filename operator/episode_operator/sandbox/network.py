@@ -15,6 +15,8 @@ from episode_operator.sandbox.session import RUNNER_PATH, Session
 _LIMIT_SECONDS = 30.0
 _POLL_SECONDS = 0.1
 _NOT_REACHED = 2
+_CLOSED_IN_A_ROW = 3
+"""A single connection may fail for other reasons, on an overloaded node for example."""
 
 
 class NetworkNotEnforced(SandboxError):
@@ -37,10 +39,10 @@ async def wait_until_closed(session: Session, address: str) -> None:
         SandboxError: the sandbox failed.
     """
     end = time.monotonic() + _LIMIT_SECONDS
-    while True:
+    closed = 0
+    while closed < _CLOSED_IN_A_ROW:
         result = await session.exec([RUNNER_PATH, "reaches", address], timeout_seconds=10)
-        if result.exit_code == _NOT_REACHED:
-            return
+        closed = closed + 1 if result.exit_code == _NOT_REACHED else 0
         if time.monotonic() >= end:
             raise NetworkNotEnforced(
                 f"the sandbox still reaches {address} although its NetworkPolicy forbids it "

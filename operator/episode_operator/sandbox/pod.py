@@ -6,8 +6,15 @@ from typing import Any
 
 from episode_operator.api.base import API_VERSION
 from episode_operator.api.episode import Episode
-from episode_operator.api.labels import ATTEMPT, EPISODE_NAME, EPISODE_UID, label_value, pod_name
-from episode_operator.api.sandbox import Network, NetworkMode, Resources
+from episode_operator.api.labels import (
+    ATTEMPT,
+    EPISODE_NAME,
+    EPISODE_UID,
+    label_value,
+    pod_name,
+    unique_name,
+)
+from episode_operator.api.sandbox import Network, NetworkMode, Resources, quantity
 from episode_operator.lifecycle.deadlines import deadlines
 from episode_operator.lifecycle.pods import MAIN_CONTAINER
 from episode_operator.sandbox.session import RUNNER_PATH
@@ -26,6 +33,8 @@ _ROOT_CAPABILITIES = [
 ]
 """What package managers and services need when the task runs as root; all allowed by the Pod
 Security level `baseline`. A task with a non-root user gets none."""
+
+_FOLDER_LIMIT = "1Gi"
 
 _PRIVATE_BLOCKS = [
     "10.0.0.0/8",
@@ -85,7 +94,10 @@ def _security_context(user: int | None) -> dict[str, Any]:
 
 def _resources(resources: Resources) -> dict[str, Any]:
     return {
-        "requests": {"cpu": resources.cpu_request, "memory": resources.memory_request},
+        "requests": {
+            "cpu": min(resources.cpu_request, resources.cpu, key=quantity),
+            "memory": min(resources.memory_request, resources.memory, key=quantity),
+        },
         "limits": {
             "cpu": resources.cpu,
             "memory": resources.memory,
@@ -112,6 +124,17 @@ def _runner_container(settings: SandboxSettings) -> dict[str, Any]:
     }
 
 
+def _folders(episode: Episode) -> dict[str, str]:
+    """Volumes for the folders of the verifier and the oracle.
+
+    They lie in the image's root folder, where a task that is not root could not make them.
+    """
+    folders = {"tests": "/tests", "logs": "/logs"}
+    if episode.spec.task.solution is not None:
+        folders["solution"] = "/solution"
+    return folders
+
+
 def _task_container(episode: Episode, settings: SandboxSettings) -> dict[str, Any]:
     task = episode.spec.task
     container: dict[str, Any] = {
@@ -120,7 +143,10 @@ def _task_container(episode: Episode, settings: SandboxSettings) -> dict[str, An
         "imagePullPolicy": settings.image_pull_policy,
         "command": [RUNNER_PATH, "serve"],
         "env": [variable.to_api() for variable in task.env],
-        "volumeMounts": [{"name": "runner", "mountPath": _RUNNER_FOLDER, "readOnly": True}],
+        "volumeMounts": [
+            {"name": "runner", "mountPath": _RUNNER_FOLDER, "readOnly": True},
+            *({"name": name, "mountPath": path} for name, path in _folders(episode).items()),
+        ],
         "resources": _resources(episode.spec.sandbox.resources),
         "securityContext": _security_context(task.user),
     }
@@ -143,7 +169,13 @@ def build_pod(episode: Episode, attempt: int, settings: SandboxSettings) -> dict
         "activeDeadlineSeconds": deadlines(episode.spec).pod,
         "initContainers": [_runner_container(settings)],
         "containers": [_task_container(episode, settings)],
-        "volumes": [{"name": "runner", "emptyDir": {"sizeLimit": "64Mi"}}],
+        "volumes": [
+            {"name": "runner", "emptyDir": {"sizeLimit": "64Mi"}},
+            *(
+                {"name": name, "emptyDir": {"sizeLimit": _FOLDER_LIMIT}}
+                for name in _folders(episode)
+            ),
+        ],
         "nodeSelector": dict(sandbox.node_selector) or None,
         "tolerations": [t.to_api() for t in sandbox.tolerations] or None,
         "runtimeClassName": sandbox.runtime_class_name,
@@ -208,7 +240,7 @@ def build_network_policy(episode: Episode) -> dict[str, Any]:
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": {
-            "name": pod_name(episode.name, 0).removesuffix("-a0"),
+            "name": unique_name(episode.name, episode.uid),
             "namespace": episode.namespace,
             "labels": episode_labels(episode),
             "ownerReferences": [owner_reference(episode)],

@@ -24,7 +24,7 @@ def correctness(exit_code: int, output: str) -> float:
     said = output.lower()
     if exit_code == 0:
         return 1.0 if "passed" in said else 0.8
-    return 0.2 if "assert" in said and "error" in said else 0.1
+    return 0.2 if "assertionerror" in said else 0.1
 
 
 def efficiency(use: AgentUse) -> float:

@@ -40,7 +40,7 @@ _ARGUMENTS = (
     f"--junitxml={LOGS_FOLDER}/{_REPORT}",
     _TEST,
 )
-_ENV = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+_ENV = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 _NO_VERDICT = {
     2: (NoVerdictReason.VERIFIER_ERROR, "pytest was interrupted or could not collect the tests"),
     3: (NoVerdictReason.VERIFIER_ERROR, "pytest failed internally"),

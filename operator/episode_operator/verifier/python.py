@@ -28,7 +28,7 @@ async def run_isolated(
         VerifierTimeoutError, SandboxError: as `run` does.
     """
     for interpreter in _INTERPRETERS:
-        command = [interpreter, "-I", "-c", _PREAMBLE + source, context.workdir, *arguments]
+        command = [interpreter, "-I", "-B", "-c", _PREAMBLE + source, context.workdir, *arguments]
         try:
             return await run(context, command, env=env, stdin=stdin)
         except CommandNotStarted as error:

@@ -25,7 +25,12 @@ def parse_number(text: str) -> float | Failure:
 
 
 def _finite(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def parse_json(text: str) -> tuple[float, dict[str, float]] | Failure:
@@ -35,7 +40,7 @@ def parse_json(text: str) -> tuple[float, dict[str, float]] | Failure:
     """
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return _invalid(f"reward.json is not JSON ({error})")
     if not isinstance(value, dict) or not value:
         return _invalid("reward.json is not an object with at least one number")

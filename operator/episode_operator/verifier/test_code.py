@@ -35,7 +35,6 @@ async def verify(context: Context, *, code: str) -> Verification:
         context,
         _PROGRAM,
         _TEST,
-        env={"PYTHONDONTWRITEBYTECODE": "1"},
         stdin=context.secret.encode(),
     )
     if isinstance(result, Failure):

@@ -3,6 +3,7 @@
 from episode_operator.api.reasons import NoVerdictReason
 from episode_operator.api.verifier import Verifier
 from episode_operator.lifecycle.outcome import Failure
+from episode_operator.sandbox.errors import FileError
 from episode_operator.verifier import pytest, test_code, test_script
 from episode_operator.verifier.base import (
     Context,
@@ -21,9 +22,13 @@ async def verify(context: Context, verifier: Verifier, files: list[TestFile]) ->
     Raises:
         SandboxError: the sandbox failed; that is never a verdict.
     """
-    await prepare(context.session)
     try:
+        await prepare(context.session)
         return await _contract(context, verifier, files)
+    except FileError as error:
+        return Verification(
+            Failure(NoVerdictReason.VERIFIER_ERROR, f"the tests cannot be written: {error}")
+        )
     except VerifierTimeoutError as error:
         message = (
             f"the verifier was killed after {context.timeout_seconds} s; "

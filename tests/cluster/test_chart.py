@@ -1,0 +1,110 @@
+"""The installed chart: the operator may do what it needs, and nothing else."""
+
+import asyncio
+import shutil
+
+import pytest
+
+from tests.cluster import kubectl
+from tests.testbed import stack
+
+ACCOUNT = f"system:serviceaccount:{stack.NAMESPACE}:{stack.RELEASE}"
+
+ALLOWED = (
+    "watch episodes.episodes.dev",
+    "patch episodes.episodes.dev --subresource=status",
+    "create episoderesults.episodes.dev",
+    "create pods",
+    "delete pods",
+    "create pods --subresource=exec",
+    "create networkpolicies.networking.k8s.io",
+    "get configmaps",
+)
+FORBIDDEN = (
+    "get secrets",
+    "list secrets",
+    "patch episodes.episodes.dev",
+    "create episodes.episodes.dev",
+    "patch episoderesults.episodes.dev",
+    "create deployments.apps",
+    "create serviceaccounts",
+    "create clusterrolebindings.rbac.authorization.k8s.io",
+    "escalate clusterroles.rbac.authorization.k8s.io",
+    "impersonate users",
+    "delete namespaces",
+    "delete configmaps",
+    "get nodes",
+    "create pods --subresource=attach",
+    "* *",
+)
+
+
+async def _may(question: str) -> bool:
+    ran = await kubectl.run("auth", "can-i", *question.split(), f"--as={ACCOUNT}", "-n", "default")
+    return ran.stdout.strip() == "yes"
+
+
+@pytest.mark.parametrize("question", ALLOWED)
+async def test_the_operator_may(question: str) -> None:
+    assert await _may(question)
+
+
+@pytest.mark.parametrize("question", FORBIDDEN)
+async def test_the_operator_may_not(question: str) -> None:
+    assert not await _may(question)
+
+
+async def test_the_operator_runs_without_root_on_a_read_only_file_system() -> None:
+    (pod,) = await kubectl.items(
+        "pods", namespace=stack.NAMESPACE, selector="app.kubernetes.io/component=operator"
+    )
+    (container,) = pod["spec"]["containers"]
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    assert "@sha256:" in container["image"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        (),
+        ("vllm.enabled=true",),
+        ("vllm.enabled=true", "vllm.gpus=4", "vllm.maxModelLen=32768"),
+        ("operator.watchNamespaces={team-a,team-b}", "operator.secretReferences=true"),
+        ("crds.install=false",),
+    ],
+)
+async def test_the_chart_lints_and_the_api_server_takes_it(values: tuple[str, ...]) -> None:
+    helm = shutil.which("helm")
+    assert helm, "the testbed builds helm"
+    settings = [f"--set={value}" for value in values]
+    linted = await asyncio.create_subprocess_exec(
+        helm, "lint", "--strict", str(stack.CHART), *settings, stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await linted.communicate()
+    assert linted.returncode == 0, output.decode()
+    rendered = await asyncio.create_subprocess_exec(
+        helm,
+        "template",
+        "x",
+        str(stack.CHART),
+        "-n",
+        "default",
+        *settings,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    manifests, _ = await rendered.communicate()
+    assert rendered.returncode == 0
+    if any("watchNamespaces" in value for value in values):
+        return  # the API server would refuse roles in namespaces that do not exist
+    ran = await kubectl.run(
+        "apply",
+        "--dry-run=server",
+        "--server-side",
+        "--force-conflicts",
+        "-f",
+        "-",
+        stdin=manifests.decode(),
+    )
+    assert ran.code == 0, ran.stderr
