@@ -139,6 +139,15 @@ CASES: dict[str, tuple[dict[str, Any], tuple[str, float | None, str]]] = {
         ),
         ("Passed", 1, "TestsPassed"),
     ),
+    "script-without-root": (
+        scripted(
+            BUSYBOX,
+            terminal("id -u > /tmp/out"),
+            task={"image": BUSYBOX, "instruction": "x", "user": 1000, "workdir": "/tmp"},
+            test="grep -q 1000 out && echo 1 > /logs/verifier/reward.txt",
+        ),
+        ("Passed", 1, "TestsPassed"),
+    ),
     "code-passed": (code_episode(CHECK, SOLVE), ("Passed", 0.94, "TestsPassed")),
     "code-assertion": (
         code_episode(CHECK, terminal("printf 'def double(x):\\n    return x\\n' > solution.py")),

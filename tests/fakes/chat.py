@@ -17,6 +17,7 @@ SPECIALS = (
     "</think>",
     "<|tool|>",
     "<|assistant|>",
+    "<| a pad |>",
 )
 END = SPECIALS.index("<|im_end|>")
 MERGED = ("[[", "]]", "[0]", ">\n", "<|", "|>")

@@ -1,6 +1,7 @@
 """The real runner, built once and run as PID 1 of a process namespace on this machine."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -26,7 +27,11 @@ async def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def _run(*command: str, cwd: Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        *command, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *command,
+        cwd=cwd,
+        env={**os.environ, "CGO_ENABLED": "0"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
     output, _ = await process.communicate()
     assert process.returncode == 0, output.decode()

@@ -112,7 +112,10 @@ async def test_a_fork_bomb_does_not_starve_it(runner: Path) -> None:
     poor = ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--inh-caps=-all")
     limit = ("prlimit", "--nproc=90", "--")
     bomb = "f() { sleep 5 & f & f & }; f; sleep 5"
-    async with local_sandbox(runner, through=(*poor, *limit)) as box, box.session() as session:
+    async with (
+        local_sandbox(runner, through=(*poor, *limit)) as box,
+        box.session(reconnect_seconds=15) as session,
+    ):
         running = asyncio.create_task(session.exec(bomb, timeout_seconds=3, shell="bash"))
         refused, data = 0, bytes(1_000_000)
         while not running.done():

@@ -80,7 +80,7 @@ async def _exercise(box: LocalSandbox, budgets: list[int], damage: bool) -> None
     damage=st.booleans(),
 )
 @settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -44,6 +44,8 @@ SERVER_ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
+    # With --enforce-eager vLLM still compiles a few helpers, for which its image has no compiler.
+    "TORCHDYNAMO_DISABLE": "1",
 }
 CPU_ARGUMENTS = (
     "--dtype=float32",  # exact to 2e-5, where bf16 differs by up to 0.13, and not slower here
@@ -85,6 +87,7 @@ def ensure_vllm_environment(cache: Path, say: Callable[[str], None]) -> Path:
             run([str(uv), "venv", "--clear", "--no-project", "--python", base, str(environment)])
         say("downloading 170 packages, 2.4 GB")
         sync = [str(uv), "pip", "sync", "--require-hashes", "--python", str(python), str(LOCK)]
+        sync.append("--compile-bytecode")  # pods mount it read-only: each start would compile anew
         download(lambda: run(sync, hint="it needs a package index that serves PyPI"), say)
         stamp.write_text(fingerprint)
     return python

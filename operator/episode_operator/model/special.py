@@ -16,7 +16,7 @@ from episode_operator.model.errors import RenderMismatch
 
 Render = Callable[[Sequence[Message]], Awaitable[list[int]]]
 
-_MAYBE_SPECIAL = re.compile(r"[<\[◁｜][^\s]{1,80}?[>\]▷｜]")
+_MAYBE_SPECIAL = re.compile(r"[<\[◁｜][^\s]{1,80}?[>\]▷｜]|<[|｜][^\n]{1,80}?[|｜]>")
 """What special tokens look like; a cheap test that spares most texts a request."""
 
 DATA_ROLES = frozenset({"system", "developer", "user", "tool"})
