@@ -96,4 +96,5 @@ async def vllm_url() -> AsyncIterator[str]:
     async with forwarded(
         stack.MODEL_SERVICE, 8000, namespace=stack.NAMESPACE, env=os.environ
     ) as url:
+        os.environ["EPISODE_VLLM_URL"] = url
         yield url

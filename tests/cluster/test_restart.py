@@ -17,6 +17,13 @@ ONCE = (
 )
 
 
+@pytest.fixture(autouse=True)
+async def fresh_operator() -> None:
+    """A new operator pod, so that the kubelet starts its container again without back-off."""
+    await operator_process.scale(0)
+    await operator_process.scale(1)
+
+
 async def test_sigkill_in_the_middle_of_a_command(episodes: Episodes, busybox: str) -> None:
     await episodes.create(
         "killed",

@@ -30,6 +30,9 @@ from tests.cluster.vllm import (
 HEADER = "<|im_end|>\n<|im_start|>assistant\n"
 
 
+pytestmark = pytest.mark.usefixtures("vllm_url")
+
+
 @pytest.fixture
 async def client() -> AsyncIterator[WatchedClient]:
     async with aiohttp.ClientSession() as session:

@@ -126,3 +126,16 @@ def test_calls_come_back_exactly(calls: list[tuple[str, dict[str, Any]]]) -> Non
 def test_no_text_breaks_the_parser(text: str) -> None:
     parse_turn(text)
     parse_turn("<tool_call>" + text + "<tool_call>" + text + "</tool_call>")
+
+
+@pytest.mark.parametrize(
+    "value",
+    ['"\\ud800"', "9" * 30, "9" * 5_000, "[" * 400 + "]" * 400, "[" * 100_000],
+    ids=["surrogate", "integer", "digits", "nested", "unclosed"],
+)
+def test_what_no_json_writer_takes_is_a_bad_call_and_no_crash(value: str) -> None:
+    good = '<tool_call>\n{"name": "t", "arguments": {}}\n</tool_call>'
+    bad = f'<tool_call>\n{{"name": "t", "arguments": {{"x": {value}}}}}\n</tool_call>'
+    parsed = parse_turn(bad + good)
+    assert [one.name for one in parsed.calls] == ["t"]
+    assert len(parsed.malformed) == 1

@@ -38,7 +38,7 @@ class VllmClient:
         model: str,
         *,
         request_timeout: float = 600.0,
-        retry_budget: float = 120.0,
+        retry_budget: float = 300.0,
         api_key: str | None = None,
     ) -> None:
         self.model = model

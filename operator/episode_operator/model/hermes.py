@@ -8,6 +8,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 _DECODER = json.JSONDecoder(strict=False)
@@ -85,7 +87,7 @@ def _call_at(text: str, start: int) -> tuple[ToolCall | MalformedCall, int]:
         body += 1
     try:
         value, end = _DECODER.raw_decode(text, body)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also a number of 5,000 digits
         stop = _end_of_bad_call(text, body)
         return _bad(text[start:stop], f"it is not valid JSON ({_where(error, text, body)})"), stop
     closing = end
@@ -122,10 +124,14 @@ def _checked(value: object, text: str) -> ToolCall | MalformedCall:
     if isinstance(arguments, str):  # a known habit: the arguments encoded a second time
         try:
             arguments = _DECODER.decode(arguments)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             return _bad(text, '"arguments" must be an object, not text')
     if not isinstance(arguments, dict):
         return _bad(text, '"arguments" must be an object')
+    try:
+        orjson.dumps([name, arguments])
+    except TypeError:
+        return _bad(text, "it has a lone surrogate, a number beyond 64 bits, or too deep a nesting")
     return ToolCall(name=name, arguments=arguments)
 
 
@@ -139,6 +145,6 @@ def _bad(text: str, problem: str) -> MalformedCall:
 
 def _where(error: Exception, text: str, body: int) -> str:
     if not isinstance(error, json.JSONDecodeError):
-        return "nested too deeply"
+        return "nested too deeply, or a number with too many digits"
     near = text[error.pos : error.pos + 20]
     return f"{error.msg} at character {error.pos - body}, near {near!r}"
