@@ -7,6 +7,7 @@ from typing import Any
 import aiohttp
 import kopf
 from prometheus_client import start_http_server
+from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 
 from episode_operator.api.base import GROUP, VERSION
 from episode_operator.api.labels import EPISODE_UID
@@ -17,6 +18,8 @@ from episode_operator.controller.task import Shared
 from episode_operator.kube import connection
 from episode_operator.kube.client import KubernetesClient
 from episode_operator.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 Memo = kopf.Memo
 
@@ -55,14 +58,29 @@ async def on_pod(body: kopf.Body, memo: Memo, **_: Any) -> None:
     memo.controller.pod_event(dict(body))
 
 
+def log_retry(details: RetryDetails) -> None:
+    """Say what is tried again, and why."""
+    logger.warning(
+        "%s: attempt %d failed with %r; again in %.1f s",
+        details.name,
+        details.retry_num,
+        details.caused_by,
+        details.wait_for,
+    )
+
+
+def set_up_logging(level: str) -> None:
+    """Log to standard error, without a line for every event and every probe."""
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    for noisy in ("kopf.objects", "aiohttp.access"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    set_on_retry_hooks([log_retry])
+
+
 def main() -> None:
     """Run the operator until it is told to stop."""
     settings = Settings.from_environment()
-    logging.basicConfig(
-        level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
-    for noisy in ("kopf.objects", "aiohttp.access"):  # a line for every event and every probe
-        logging.getLogger(noisy).setLevel(logging.WARNING)
+    set_up_logging(settings.log_level)
     start_http_server(settings.metrics_port)
     asyncio.run(
         kopf.operator(

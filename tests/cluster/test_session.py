@@ -271,14 +271,17 @@ async def test_the_images_path_and_no_more_tools(sandboxes: Sandboxes, busybox: 
         with pytest.raises(errors.FilePermissionDenied):
             await session.write_file("/etc/passwd", b"mine")
         await session.exec("for n in $(seq 64); do kill -$n 1; done; true", timeout_seconds=10)
+        score = await session.exec("sh -c 'cat /proc/self/oom_score_adj'", timeout_seconds=10)
+        assert score.stdout.data == b"1000\n"
         assert session.attachments == 1
         await session.exec("(setsid sleep 3600 &)", timeout_seconds=10)
         assert await session.kill_all() == 1
 
 
 async def test_commands_as_other_users(session: Session) -> None:
-    result = await session.exec("id -un; cd ~ 2>/dev/null; pwd", timeout_seconds=10, user="nobody")
-    assert result.stdout.text().startswith("nobody\n")
+    script = "id -un; cat /proc/self/oom_score_adj"
+    result = await session.exec(script, timeout_seconds=10, user="nobody")
+    assert result.stdout.text() == "nobody\n1000\n"
     await session.fresh_directory("/tmp/work", owner="nobody")
     await session.write_file("/tmp/work/mine", b"x", user="nobody")
     assert (await session.stat("/tmp/work/mine")).uid == 65534

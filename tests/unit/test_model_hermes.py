@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from episode_operator.model.hermes import ToolCall, parse_turn, split_reasoning
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -130,8 +134,8 @@ def test_no_text_breaks_the_parser(text: str) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ['"\\ud800"', "9" * 30, "9" * 5_000, "[" * 400 + "]" * 400, "[" * 100_000],
-    ids=["surrogate", "integer", "digits", "nested", "unclosed"],
+    ['"\\ud800"', "9" * 30, "9" * 5_000, "[" * 400 + "]" * 400, "[" * 100_000, "NaN"],
+    ids=["surrogate", "integer", "digits", "nested", "unclosed", "constant"],
 )
 def test_what_no_json_writer_takes_is_a_bad_call_and_no_crash(value: str) -> None:
     good = '<tool_call>\n{"name": "t", "arguments": {}}\n</tool_call>'

@@ -1,6 +1,8 @@
 """Clients of the model servers, shared by all Episodes."""
 
+import asyncio
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 
 import aiohttp
@@ -27,6 +29,7 @@ class ModelPool:
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         self._known: dict[tuple[str, str, int], tuple[float, ServedModel]] = {}
+        self._asking: defaultdict[tuple[str, str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -39,15 +42,18 @@ class ModelPool:
             ModelError: the server does not answer, lacks the model, or cannot be used token-exact.
         """
         key = (model.endpoint, model.name, model.request_timeout_seconds)
-        now = time.monotonic()
-        if key in self._known and now - self._known[key][0] < _DETECT_AGAIN_SECONDS:
-            return self._known[key][1]
+        async with self._asking[key]:  # many Episodes start at once; one of them asks
+            asked, served = self._known.get(key, (0.0, None))
+            if served is None or time.monotonic() - asked >= _DETECT_AGAIN_SECONDS:
+                served = await self._ask(model)
+                self._known[key] = (time.monotonic(), served)
+            return served
+
+    async def _ask(self, model: Model) -> ServedModel:
         client = VllmClient(
             self._session,
             model.endpoint,
             model.name,
             request_timeout=model.request_timeout_seconds,
         )
-        served = ServedModel(client, await detect(client), SpecialTokens(client))
-        self._known[key] = (now, served)
-        return served
+        return ServedModel(client, await detect(client), SpecialTokens(client))

@@ -12,7 +12,13 @@ import orjson
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
-_DECODER = json.JSONDecoder(strict=False)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse)
 """Not strict: models write raw newlines and tabs inside JSON strings."""
 
 
@@ -145,6 +151,6 @@ def _bad(text: str, problem: str) -> MalformedCall:
 
 def _where(error: Exception, text: str, body: int) -> str:
     if not isinstance(error, json.JSONDecodeError):
-        return "nested too deeply, or a number with too many digits"
+        return "nested too deeply, or a number that is none or has too many digits"
     near = text[error.pos : error.pos + 20]
     return f"{error.msg} at character {error.pos - body}, near {near!r}"

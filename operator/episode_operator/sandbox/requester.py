@@ -111,7 +111,7 @@ class Requester:
             SandboxError: the session is of no use any more.
         """
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)
         own = request_id is None
         chosen = self.new_id() if request_id is None else request_id
         forgets = self._forgets[:_FORGET_PER_REQUEST]
