@@ -47,7 +47,7 @@ def manifests(environment: dict[str, str]) -> list[dict[str, Any]]:
 
     def example(folder: str) -> dict[str, Any]:
         text = (EXAMPLES / folder / "episode.yaml").read_text()
-        loaded: dict[str, Any] = yaml.safe_load(Template(text).substitute(environment))
+        loaded: dict[str, Any] = yaml.safe_load(Template(text).safe_substitute(environment))
         return loaded
 
     script = [sys.executable, str(EXAMPLES / "02-oracle" / "episode.py"), environment["TASK_IMAGE"]]

@@ -34,6 +34,7 @@ def exec_(
     repeats: Annotated[int, typer.Option(min=1, help="How often all is measured.")] = 3,
     seconds: Annotated[float, typer.Option(min=0.2, help="Measured per number.")] = 5.0,
     warm_up: Annotated[float, typer.Option(min=0.0, help="Seconds before that.")] = 1.0,
+    seccomp: Annotated[bool, typer.Option(help="Give the pod an Episode's filter.")] = False,
     without_harbor: Annotated[bool, typer.Option(help="Leave Harbor out.")] = False,
 ) -> None:
     """What a command in a pod costs: floor, our session, kubernetes stream, Harbor."""
@@ -43,7 +44,7 @@ def exec_(
     if not without_harbor:
         with step("Harbor's environment") as say:
             python = harbor.ensure_environment(say)
-    settings = exec_bench.Settings(repeats, warm_up, seconds)
+    settings = exec_bench.Settings(repeats, warm_up, seconds, seccomp)
     report = _run(exec_bench.measure(target, python, settings, console.print))
     for file in report.write(ROOT / "reports", "bench-exec"):
         console.print(f"written: {file.relative_to(ROOT)}")

@@ -25,11 +25,12 @@ CALLERS = (1, 8, 32)
 
 @dataclass(frozen=True)
 class Settings:
-    """How long to measure."""
+    """How long to measure, and in what pod."""
 
     repeats: int
     warm_up_seconds: float
     seconds: float
+    seccomp: bool
 
 
 Key = tuple[str, str, int]
@@ -45,7 +46,10 @@ async def measure(target: Target, harbor: Path | None, settings: Settings, say: 
     connection = await load()
     load_before = os.getloadavg()[0]
     begin = time.monotonic()
-    async with KubernetesClient(connection) as client, running_pod(client, target) as pod:
+    async with (
+        KubernetesClient(connection) as client,
+        running_pod(client, target, seccomp=settings.seccomp) as pod,
+    ):
         say(f"pod {pod.namespace}/{pod.name} runs; starting the clients")
         async with open_paths(connection, pod, harbor) as paths:
             await _check(paths)

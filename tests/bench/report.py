@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tests.bench.paths import FLOOR, SESSION, TITLES
 from tests.bench.readings import Cell, Spread, digits
-from tests.bench.verdicts import Comparison
+from tests.bench.verdicts import COMMAND, Comparison
 
 COLUMNS = (
     "callers",
@@ -62,6 +62,8 @@ class Report:
         """The machine, the goals, and the commands that failed."""
         yield ", ".join(f"{key} {value}" for key, value in self.machine.items())
         yield from map(str, self.comparison.goals())
+        fair = self.comparison.times_any_rate_of_peers(COMMAND, 32)
+        yield f"and {fair} times the best peer's at that peer's own best number of callers"
         for cell in self.cells:
             if cell.failures:
                 where = f"{cell.path}, {cell.command}, {cell.callers} callers"

@@ -52,6 +52,7 @@ def test_ratios_are_taken_within_a_repeat() -> None:
     assert compared.latency_over_floor(SESSION, "true", 1) == Spread(2.0, 2.0, 2.0)
     assert compared.times_quicker_than_peers("true", 1) == Spread(27.5, 25.0, 30.0)
     assert compared.times_the_rate_of_peers("true", 32) == Spread(40.0, 40.0, 40.0)
+    assert compared.times_any_rate_of_peers("true", 32) == Spread(1.0, 1.0, 1.0)
     assert compared.rate_over_floor(SESSION, "true", 32) == Spread(0.5, 0.5, 0.5)
 
 
@@ -72,9 +73,10 @@ def test_goals(cells: list[Cell], holding: list[bool]) -> None:
 
 
 def test_report_names_failures() -> None:
-    failing = Cell.of(STREAM, "true", 8, [Reading([1.0], 1.0, 0.1, 3, "exit code 1")])
-    floor, session = cell(FLOOR, 8, 1.0), cell(SESSION, 8, 2.0)
-    report = Report({"repeats": 1}, {"cores": 2}, [*run(), failing, floor, session])
+    readings = [Reading([60.0], 1.0, 0.1, 3, "exit code 1"), Reading([60.0], 1.0, 0.1, 0, "")]
+    failing = Cell.of(STREAM, "true", 8, readings)
+    others = [cell(FLOOR, 8, 1.0, 1.0), cell(SESSION, 8, 2.0, 2.0)]
+    report = Report({"repeats": 2}, {"cores": 2}, [*run(), failing, *others])
     assert "3 commands failed (stream, true, 8 callers): exit code 1" in report.lines()
 
 

@@ -55,6 +55,16 @@ class Comparison:
         best = [max(seen) for seen in zip(*peers, strict=True)]
         return quotients(self._cells[SESSION, command, callers].per_second, best)
 
+    def times_any_rate_of_peers(self, command: str, callers: int) -> Spread:
+        """The same over what the best peer does at its own best number of callers."""
+        peers = [
+            cell.per_second
+            for cell in self._cells.values()
+            if cell.path in PEERS and cell.command == command
+        ]
+        best = [max(seen) for seen in zip(*peers, strict=True)]
+        return quotients(self._cells[SESSION, command, callers].per_second, best)
+
     def _peers(self, what: str, command: str, callers: int) -> list[tuple[float, ...]]:
         keys = [(peer, command, callers) for peer in PEERS]
         return [getattr(self._cells[key], what) for key in keys if key in self._cells]

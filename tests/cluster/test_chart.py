@@ -89,8 +89,8 @@ async def test_the_chart_lints_and_the_api_server_takes_it(values: tuple[str, ..
         "template",
         "x",
         str(stack.CHART),
-        "-n",
-        "default",
+        "--kube-version=1.34.0",
+        "--namespace=default",
         *settings,
         stdout=asyncio.subprocess.PIPE,
     )

@@ -130,8 +130,12 @@ async def test_errors_are_typed(session: Session) -> None:
     for bad in ("lone \ud800 surrogate", "zero \x00 byte"):
         with pytest.raises(errors.RequestError):
             await session.exec(["echo", bad], timeout_seconds=10)
-    with pytest.raises(errors.InvalidRequest):
-        await session.exec("true", timeout_seconds=0)
+    for seconds in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(errors.InvalidRequest):
+            await session.exec("true", timeout_seconds=seconds)
+    for request_id in ("", "~mine"):
+        with pytest.raises(errors.InvalidRequest):
+            await session.exec("true", timeout_seconds=1, request_id=request_id)
     with pytest.raises(errors.InvalidRequest):
         await session.exec("true", timeout_seconds=1, output_limit_bytes=1 << 30)
     with pytest.raises(errors.InvalidRequest):

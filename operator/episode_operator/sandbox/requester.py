@@ -17,6 +17,8 @@ from .link import Hello, Link, LinkIncompatible, LinkLost, LinkSuperseded
 
 _BACKOFF_SECONDS = 0.05
 _BACKOFF_MAX_SECONDS = 3.0
+_ABSENT = "container not found"
+_ABSENT_SECONDS = 3.0
 _FORGET_PER_REQUEST = 64
 _FORGET_AFTER_SECONDS = 2.0
 
@@ -112,6 +114,13 @@ class Requester:
         """
         if self._failure is not None:
             raise self._failure.with_traceback(None)
+        if self._task is None:
+            raise errors.SessionClosed("the session is not connected", pod_uid=self.pod_uid)
+        if request_id is not None and (not request_id or request_id.startswith("~")):
+            raise errors.InvalidRequest(
+                f"request_id {request_id!r}: give one that does not begin with ~",
+                pod_uid=self.pod_uid,
+            )
         own = request_id is None
         chosen = self.new_id() if request_id is None else request_id
         forgets = self._forgets[:_FORGET_PER_REQUEST]
@@ -196,6 +205,7 @@ class Requester:
     async def _attach(self) -> Link:
         begin = time.monotonic()
         pause = _BACKOFF_SECONDS
+        absent_since: float | None = None
         while True:
             try:
                 return await self._attach_once()
@@ -204,6 +214,13 @@ class Requester:
             except (LinkLost, LinkSuperseded, OSError) as error:
                 reason, final = str(error), False
             waited = time.monotonic() - begin
+            # The kubelet's words. Before the first link the container may be about to start; after
+            # it, it has ended. A kubelet that starts anew may be wrong for a moment.
+            if self.attachments and _ABSENT in reason:
+                absent_since = waited if absent_since is None else absent_since
+                final = final or waited - absent_since > _ABSENT_SECONDS
+            else:
+                absent_since = None
             if final or waited + pause > self._reconnect_seconds:
                 raise errors.SessionLost(
                     f"the runner cannot be reached after {waited:.1f} s: {reason}; "

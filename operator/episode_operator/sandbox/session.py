@@ -26,6 +26,7 @@ from .websocket import open_exec
 RUNNER_PATH = "/.episode/runner"
 OUTPUT_LIMIT_BYTES = 256 << 10
 RECONNECT_SECONDS = 60.0
+_MAX_TIMEOUT_SECONDS = 10_000_000
 
 Shell = Literal["sh", "bash", "auto"]
 
@@ -173,8 +174,10 @@ class Session(Files, JournalClient):
         Raises:
             CommandNotStarted, InvalidRequest, RequestConflict, ResultStoreFull
         """
-        if not timeout_seconds > 0:
-            raise errors.InvalidRequest("timeout_seconds must be > 0", pod_uid=self.pod_uid)
+        if not 0 < timeout_seconds < _MAX_TIMEOUT_SECONDS:
+            raise errors.InvalidRequest(
+                f"timeout_seconds must be > 0 and < {_MAX_TIMEOUT_SECONDS}", pod_uid=self.pod_uid
+            )
         parameters = _command(
             command,
             cwd=cwd,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -63,7 +63,7 @@ def _status_text(data: bytes) -> str:
     try:
         fields = orjson.loads(data)
     except orjson.JSONDecodeError:
-        return data.decode(errors="replace")
+        return data[:500].decode(errors="replace")
     return f"{fields.get('status', '')}: {fields.get('message', '')}".rstrip(": ")
 
 
@@ -95,19 +95,20 @@ def open_exec(
     )
 
     async def open_channel() -> WebSocketChannel:
+        options: dict[str, Any] = {
+            "headers": await connection.headers(),
+            "ssl": connection.ssl or True,
+            "server_hostname": connection.server_hostname,
+            "proxy": connection.proxy,
+        }
         try:
             websocket = await http.ws_connect(
-                url,
-                protocols=_PROTOCOLS,
-                headers=await connection.headers(),
-                ssl=connection.ssl or True,
-                server_hostname=connection.server_hostname,
-                proxy=connection.proxy,
-                max_msg_size=_MAX_MESSAGE,
+                url, protocols=_PROTOCOLS, max_msg_size=_MAX_MESSAGE, **options
             )
         except aiohttp.WSServerHandshakeError as error:
+            why = await _explain(http, url, options)
             raise ChannelRefused(
-                f"exec in {namespace}/{pod}: HTTP {error.status} {error.message}",
+                f"exec in {namespace}/{pod}: HTTP {error.status} {why}",
                 final=error.status in _FINAL,
             ) from error
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -115,3 +116,12 @@ def open_exec(
         return WebSocketChannel(websocket)
 
     return open_channel
+
+
+async def _explain(http: aiohttp.ClientSession, url: str, options: dict[str, Any]) -> str:
+    """Why the server refuses: a handshake has no room for it, so ask again without one."""
+    try:
+        async with http.get(url, **options) as answer:
+            return _status_text(await answer.read())
+    except (aiohttp.ClientError, TimeoutError) as error:
+        return repr(error)

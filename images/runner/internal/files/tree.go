@@ -48,7 +48,7 @@ func removeAt(directory int, name string, recursive bool) (existed bool, err err
 		return true, nil
 	case unix.ENOENT:
 		return false, nil
-	case unix.EISDIR, unix.EPERM:
+	case unix.EISDIR, unix.EPERM, unix.EACCES: // EACCES: the parent may not be written to, which says nothing of what is inside
 	default:
 		return true, err
 	}
@@ -138,12 +138,16 @@ func (s *Service) MakeDirectory(request MakeRequest) error {
 }
 
 func (s *Service) makeAt(where place, request MakeRequest, uid, gid int) error {
+	var kept error
 	if request.Fresh {
 		if where.name == "." {
 			return fault.OnPath(where.path, unix.EBUSY)
 		}
-		// A mount point cannot be removed, but it is empty by now.
-		if _, err := removeAt(where.directory, where.name, true); err != nil && err != unix.EBUSY {
+		// A mount point cannot be removed, and who may not write to the parent cannot remove any directory in it. Then it is
+		// enough that it is empty by now.
+		if _, err := removeAt(where.directory, where.name, true); err == unix.EBUSY || err == unix.EACCES {
+			kept = err
+		} else if err != nil {
 			return fault.OnPath(where.path, err)
 		}
 	}
@@ -160,13 +164,18 @@ func (s *Service) makeAt(where place, request MakeRequest, uid, gid int) error {
 	if existed && !request.Fresh {
 		return nil
 	}
+	if kept != nil {
+		if names, err := entryNames(directory); err != nil || len(names) > 0 {
+			return fault.OnPath(where.path, kept)
+		}
+	}
 	if uid >= 0 {
 		if err := unix.Fchown(directory, uid, gid); err != nil {
 			return fault.OnPath(where.path, err)
 		}
 	}
 	// Not subject to the umask, unlike the mode given to mkdir.
-	if err := unix.Fchmod(directory, request.Mode&0o7777); err != nil {
+	if err := unix.Fchmod(directory, request.Mode&0o7777); err != nil && kept == nil {
 		return fault.OnPath(where.path, err)
 	}
 	return nil

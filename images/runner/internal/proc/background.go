@@ -191,14 +191,14 @@ type Polled struct {
 
 // Poll returns output from cursor on. With a wait it returns once there is some, or the process has ended, or the time
 // is over.
-func (t *Table) Poll(name string, cursor int64, most int, wait time.Duration) (Polled, []byte, error) {
+func (t *Table) Poll(name string, cursor int64, most int, waitSeconds float64) (Polled, []byte, error) {
 	process, err := t.find(name)
 	if err != nil {
 		return Polled{}, nil, err
 	}
-	deadline := time.NewTimer(wait)
+	deadline := time.NewTimer(seconds(waitSeconds))
 	defer deadline.Stop()
-	for over := wait <= 0; ; {
+	for over := waitSeconds <= 0; ; {
 		changed := process.output.Changed()
 		// The status first: a process seen as ended has all its output in the ring.
 		status := process.status()

@@ -148,12 +148,17 @@ func openStandard(merge, withInput bool) (standard [3]int, closeEnds func(), rea
 	return
 }
 
+// seconds keeps a number that is too large for a duration from becoming a negative one.
+func seconds(number float64) time.Duration {
+	return time.Duration(min(number, 1e9) * float64(time.Second))
+}
+
 func await(child *reap.Child, timeoutSeconds float64) (timedOut, stuck bool) {
 	if timeoutSeconds <= 0 {
 		<-child.Exited
 		return false, false
 	}
-	timer := time.NewTimer(time.Duration(timeoutSeconds * float64(time.Second)))
+	timer := time.NewTimer(seconds(timeoutSeconds))
 	defer timer.Stop()
 	select {
 	case <-child.Exited:
@@ -176,8 +181,7 @@ func (r *ExecResult) take(status reap.Status) {
 	} else {
 		r.ExitCode = status.Wait.ExitStatus()
 	}
-	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
-	r.CPUSeconds = seconds(status.Usage.Utime) + seconds(status.Usage.Stime)
+	r.CPUSeconds = time.Duration(status.Usage.Utime.Nano() + status.Usage.Stime.Nano()).Seconds()
 	r.MaxMemoryBytes = status.Usage.Maxrss << 10
 }
 

@@ -287,6 +287,8 @@ func TestShellStateIsCarried(t *testing.T) {
 				t.Errorf("cwd %q", result.Cwd)
 			}
 			step("echo 'unfinished", 2, "")
+			step("set -e; export C=3; false", 1, "")
+			step("echo $C", 0, "3\n")
 			step("exit_with() { return 7; }; exit_with", 7, "")
 		})
 	}
@@ -355,7 +357,7 @@ func TestBackgroundProcess(t *testing.T) {
 	var got []byte
 	cursor := int64(0)
 	for !bytes.Contains(got, []byte("got b\n")) {
-		polled, data, err := table.Poll("p", cursor, 5, 5*time.Second)
+		polled, data, err := table.Poll("p", cursor, 5, 5)
 		if err != nil || len(data) > 5 || polled.DroppedBytes != 0 {
 			t.Fatalf("%v %+v", err, polled)
 		}
@@ -369,7 +371,7 @@ func TestBackgroundProcess(t *testing.T) {
 	}
 	process, _ := table.find("p")
 	<-process.drained
-	polled, data, err := table.Poll("p", cursor, 1000, 5*time.Second)
+	polled, data, err := table.Poll("p", cursor, 1000, 5)
 	if err != nil || polled.Running || polled.ExitCode != 5 || len(data) != 100 || !bytes.HasSuffix(data, []byte("1000\n")) {
 		t.Errorf("%v %+v %q", err, polled, data)
 	}

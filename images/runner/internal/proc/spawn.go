@@ -122,7 +122,10 @@ func (rt *Runtime) fork(path string, argv []string, attributes *syscall.ProcAttr
 	if errors.Is(err, syscall.ENOEXEC) {
 		// A script without an interpreter line runs under sh, as execvp does it.
 		argv = append([]string{"/bin/sh", path}, argv[1:]...)
-		return rt.Reaper.Start("/bin/sh", argv, attributes, rt.victim.raise, rt.victim.restore)
+		child, err = rt.Reaper.Start("/bin/sh", argv, attributes, rt.victim.raise, rt.victim.restore)
+	}
+	if err == nil {
+		rt.victim.mark(child.Pid)
 	}
 	return child, err
 }
@@ -213,7 +216,7 @@ func (rt *Runtime) resolve(command Command, environment []string, cwd string) (p
 		nonce = newNonce()
 		// On the script's own first line, so that the shell's messages count lines as the script's author does.
 		script = "trap '" + strings.ReplaceAll(rt.Executable, "'", `'\''`) + " state " +
-			strconv.Itoa(stateDescriptor) + " " + nonce + "' EXIT; " + script
+			strconv.Itoa(stateDescriptor) + " " + nonce + " 2>/dev/null || :' EXIT; " + script
 	}
 	return path, []string{filepath.Base(path), "-c", script}, nonce, nil
 }

@@ -95,6 +95,8 @@ func (c *connection) goodbye(reason, message string) {
 	c.sender.Control(wire.Append(nil, wire.Goodbye, body))
 	c.sender.Close()
 	_ = c.input.SetReadDeadline(time.Unix(1, 0))
+	// Where the input knows no deadlines, or the output takes nothing any more.
+	time.AfterFunc(time.Second, c.close)
 }
 
 // read handles frames until the stream ends; an error means that it was damaged.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"time"
 
 	"episodes.dev/runner/internal/fault"
 	"episodes.dev/runner/internal/files"
@@ -140,8 +139,7 @@ type pollRequest struct {
 }
 
 func poll(s *Server, _ call, request pollRequest) (any, [][]byte, error) {
-	wait := time.Duration(request.WaitSeconds * float64(time.Second))
-	polled, data, err := s.table.Poll(request.Process, request.Cursor, request.LimitBytes, wait)
+	polled, data, err := s.table.Poll(request.Process, request.Cursor, request.LimitBytes, request.WaitSeconds)
 	return polled, [][]byte{data}, err
 }
 
