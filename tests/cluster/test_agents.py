@@ -182,8 +182,9 @@ async def test_all_tools(episodes: Episodes, image: str) -> None:
             terminal("cd /tmp && export COLOUR=blue"),
             terminal("pwd; echo $COLOUR"),
             terminal("sleep 3600 & echo started"),  # cases.md 3
-            terminal("echo up; sleep 300", background=True),
+            terminal("echo up; touch /tmp/is-up; sleep 300", background=True),
             call("process", action="list"),
+            terminal("until test -e /tmp/is-up; do sleep 0.1; done"),
             call("process", action="poll", process="p3-0"),
             call("process", action="kill", process="p3-0"),
             call("write_file", path="/workspace/deep/er/file.txt", content="one\ntwo\nthree\n"),
@@ -201,16 +202,16 @@ async def test_all_tools(episodes: Episodes, image: str) -> None:
     assert answers[2] == "started\n"
     assert answers[3] == "started in the background as process p3-0"
     assert answers[4].startswith("p3-0: running")
-    assert answers[5].endswith("up\n")
-    assert "exited with code 137" in answers[6]
-    assert answers[7] == "wrote 14 bytes to /workspace/deep/er/file.txt"
-    assert answers[8] == "two\n\n[lines 2-2 of 3]"
-    assert answers[9] == "patched /workspace/deep/er/file.txt"
-    assert answers[10] == "/workspace/deep/er/file.txt:2:2"
-    assert answers[11] == "/workspace/deep/er/file.txt"
-    assert answers[12].startswith("error: /workspace/absent")
-    assert "old_string occurs 3 times" in answers[13]
-    assert answers[14] == "[killed after 1 s]"
+    assert answers[6].endswith("up\n")
+    assert "exited with code 137" in answers[7]
+    assert answers[8] == "wrote 14 bytes to /workspace/deep/er/file.txt"
+    assert answers[9] == "two\n\n[lines 2-2 of 3]"
+    assert answers[10] == "patched /workspace/deep/er/file.txt"
+    assert answers[11] == "/workspace/deep/er/file.txt:2:2"
+    assert answers[12] == "/workspace/deep/er/file.txt"
+    assert answers[13].startswith("error: /workspace/absent")
+    assert "old_string occurs 3 times" in answers[14]
+    assert answers[15] == "[killed after 1 s]"
     assert ended.result.spec.counts.tool_errors == 2
 
 
