@@ -20,7 +20,7 @@ from tests.testbed.stack import ROOT
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__
 )
-WIDTH = 150
+WIDTH = 190
 """Columns of the table where the output is no terminal."""
 
 

@@ -1,17 +1,15 @@
 """`exec`: what a command in a pod costs by each path, all in one pod and one run."""
 
-import os
-import platform
 import shlex
-import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from episode_operator.kube.client import KubernetesClient
 from episode_operator.kube.connection import load
 from tests.bench.loop import Load, Reading
+from tests.bench.machine import Watch
 from tests.bench.paths import FLOOR, CommandPath, open_paths
 from tests.bench.pod import running_pod
 from tests.bench.readings import Cell, digits, percentile
@@ -44,8 +42,7 @@ async def measure(target: Target, harbor: Path | None, settings: Settings, say: 
         TestbedError: the pod did not start, or a path could run no command.
     """
     connection = await load()
-    load_before = os.getloadavg()[0]
-    begin = time.monotonic()
+    watch = Watch()
     async with (
         KubernetesClient(connection) as client,
         running_pod(client, target, seccomp=settings.seccomp) as pod,
@@ -54,16 +51,8 @@ async def measure(target: Target, harbor: Path | None, settings: Settings, say: 
         async with open_paths(connection, pod, harbor) as paths:
             await _check(paths)
             readings = await _repeat(paths, settings, say)
-    machine = {
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "load average before": round(load_before, 2),
-        "after": round(os.getloadavg()[0], 2),
-        "seconds": round(time.monotonic() - begin),
-    }
     cells = [Cell.of(*key, seen) for key, seen in readings.items()]
-    return Report(vars(settings), machine, cells)
+    return Report(asdict(settings), watch.end(), cells)
 
 
 async def _check(paths: dict[str, CommandPath]) -> None:
@@ -106,10 +95,3 @@ def _line(key: Key, reading: Reading) -> str:
     failed = f", {reading.failures} FAILED" if reading.failures else ""
     p50 = digits(percentile(reading.latencies_ms, 50))
     return f"{where}: p50 {p50} ms, {digits(rate)}/s{failed}"
-
-
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()

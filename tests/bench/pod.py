@@ -38,8 +38,8 @@ async def running_pod(
     """A ready pod; its namespace is gone when the block has ended, however it ended.
 
     Args:
-        seccomp: with the filter that an Episode's pod has. It makes every exec into the pod, and so
-            the peers, slower by some 40 ms; what the peers themselves would start has none.
+        seccomp: with the filter that an Episode's pod has. It makes every exec into the pod, and
+            so the peers, slower by tens of milliseconds; the pods of the peers have none.
     """
     namespace = f"bench-{secrets.token_hex(4)}"
     try:
