@@ -133,7 +133,7 @@ async def session(sandboxes: Sandboxes, pod: str) -> AsyncIterator[Session]:
     async with sandboxes.session("shared", pod) as connected:
         yield connected
         await connected.kill_all()
-        await connected.fresh_directory("/tmp/work")
+        await connected.fresh_directory("/tmp/box")
 
 
 async def test_text_is_exact(session: Session) -> None:
@@ -147,10 +147,10 @@ async def test_text_is_exact(session: Session) -> None:
 async def test_files_of_any_size(session: Session, size: int) -> None:
     """cases.md 2."""
     data = os.urandom(1 << 20) * (size // (1 << 20)) or os.urandom(size)
-    written = await session.write_file("/tmp/work/file", data, parents=True)
-    seen = await session.exec("sha256sum </tmp/work/file", timeout_seconds=60)
+    written = await session.write_file("/tmp/box/file", data, parents=True)
+    seen = await session.exec("sha256sum </tmp/box/file", timeout_seconds=60)
     assert seen.stdout.text().split()[0] == written.sha256
-    assert (await session.read_file("/tmp/work/file")).data == data
+    assert (await session.read_file("/tmp/box/file")).data == data
     assert session.attachments == 1
 
 
@@ -218,23 +218,23 @@ async def test_websockets_that_drop(sandboxes: Sandboxes, pod: str) -> None:
         return Wrapped(await sandboxes.channels("shared")(), maybe_break)
 
     async with Session(open_channel, pod_uid=pod, reconnect_seconds=60) as session:
-        await session.fresh_directory("/tmp/work")
+        await session.fresh_directory("/tmp/box")
 
         async def command(number: int) -> None:
             script = f"echo {number} >>ran; head -c {number * 4000} /dev/zero | tr '\\0' b; cat"
             result = await session.exec(
-                script, timeout_seconds=60, cwd="/tmp/work", stdin=b"x" * number * 5000
+                script, timeout_seconds=60, cwd="/tmp/box", stdin=b"x" * number * 5000
             )
             assert result.stdout.data == b"b" * (number * 4000) + b"x" * number * 5000
 
         await asyncio.gather(*(command(number) for number in range(1, 21)))
-        ran = (await session.read_file("/tmp/work/ran")).data.split()
+        ran = (await session.read_file("/tmp/box/ran")).data.split()
         assert sorted(map(int, ran)) == list(range(1, 21))
         assert session.attachments > 1
 
 
 async def test_a_restarted_operator(sandboxes: Sandboxes, pod: str) -> None:
-    script = "mkdir -p /tmp/work; echo ran >>/tmp/work/proof; sleep 2; echo done"
+    script = "mkdir -p /tmp/box; echo ran >>/tmp/box/proof; sleep 2; echo done"
     async with sandboxes.session("shared", pod) as first:
         await first.journal_append(0, b"turn 0")
         waiting = asyncio.create_task(first.exec(script, timeout_seconds=20, request_id="turn-1"))
@@ -247,7 +247,7 @@ async def test_a_restarted_operator(sandboxes: Sandboxes, pod: str) -> None:
         assert await second.journal_read() == [b"turn 0"]
         result = await second.exec(script, timeout_seconds=20, request_id="turn-1")
         assert result.stdout.data == b"done\n"
-        assert (await second.read_file("/tmp/work/proof")).data == b"ran\n"
+        assert (await second.read_file("/tmp/box/proof")).data == b"ran\n"
 
 
 async def test_the_images_path_and_no_more_tools(sandboxes: Sandboxes, busybox: str) -> None:
@@ -260,8 +260,13 @@ async def test_the_images_path_and_no_more_tools(sandboxes: Sandboxes, busybox: 
         await session.exec("cd /tmp; export A=1", timeout_seconds=10, shell_state="agent")
         result = await session.exec("pwd; echo $A", timeout_seconds=10, shell_state="agent")
         assert result.stdout.text() == "/tmp\n1\n"
-        peek = await session.exec("cat /proc/1/environ /proc/1/mem", timeout_seconds=10)
-        assert peek.stdout.data == b"" and peek.stderr.text().count("ermission denied") == 2
+        # PID 1 and the runner attach of this very session.
+        script = (
+            "for p in /proc/[0-9]*; do grep -q [r]unner $p/cmdline || continue;"
+            " cat $p/environ $p/mem; ls $p/fd; done"
+        )
+        peek = await session.exec(script, timeout_seconds=10)
+        assert peek.stdout.data == b"" and peek.stderr.text().count("ermission denied") == 6
         runner = await session.exec(f"cat {RUNNER_PATH}; rm {RUNNER_PATH}", timeout_seconds=10)
         assert runner.stdout.data == b"" and runner.exit_code != 0
         with pytest.raises(errors.InvalidRequest, match="only root"):
@@ -280,9 +285,9 @@ async def test_commands_as_other_users(session: Session) -> None:
     script = "id -un; cat /proc/self/oom_score_adj"
     result = await session.exec(script, timeout_seconds=10, user="nobody")
     assert result.stdout.text() == "nobody\n1000\n"
-    await session.fresh_directory("/tmp/work", owner="nobody")
-    await session.write_file("/tmp/work/mine", b"x", user="nobody")
-    assert (await session.stat("/tmp/work/mine")).uid == 65534
+    await session.fresh_directory("/tmp/box", owner="nobody")
+    await session.write_file("/tmp/box/mine", b"x", user="nobody")
+    assert (await session.stat("/tmp/box/mine")).uid == 65534
     with pytest.raises(errors.FilePermissionDenied):
         await session.write_file("/root/x", b"x", user="nobody")
     await session.start_process("stubborn", "trap '' TERM; sleep 3600", user="nobody")

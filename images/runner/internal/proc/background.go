@@ -83,38 +83,36 @@ func (t *Table) Start(request StartRequest) (Status, error) {
 	if len(t.entries) >= maxBackground {
 		return Status{}, fault.New(fault.ProcessLimit, "%d background processes are known; remove ended ones", len(t.entries))
 	}
-	standard, closeEnds, readers, feed, err := openStandard(true, request.OpenStdin)
+	ring := NewRing(request.OutputLimitBytes)
+	ends, err := openEnds([]sink{ring}, request.OpenStdin)
 	if err != nil {
 		return Status{}, fault.NotStarted("pipe", err)
 	}
 	process := &background{
 		name:      request.Process,
 		command:   request.Script,
-		output:    NewRing(request.OutputLimitBytes),
+		output:    ring,
 		begin:     time.Now(),
 		oomBefore: t.runtime.oom.read(),
 		drained:   make(chan struct{}),
-		input:     feed,
+		input:     ends.input,
 	}
 	if request.Shell == "" && len(request.Argv) > 0 {
 		process.command = request.Argv[0]
 	}
-	run, err := t.runtime.start(request.withoutReport(), standard)
-	closeEnds()
+	run, err := t.runtime.start(request.withoutReport(), ends.standard)
+	ends.closeTheirs()
 	if err != nil {
-		readers[0].file.Close()
-		if feed != nil {
-			feed.Close()
-		}
+		ends.abandon()
 		return Status{}, err
 	}
 	process.child = run.child
-	if feed != nil {
+	if process.input != nil {
 		process.queue = make(chan []byte, 1024)
 		go process.writeInput()
 	}
-	go readers[0].run(process.output)
-	go process.watch(t.runtime, readers[0])
+	ends.pipes[0].watch()
+	go process.watch(t.runtime, ends.pipes[0])
 	t.entries[request.Process] = process
 	return process.status(), nil
 }
@@ -126,7 +124,7 @@ func (r StartRequest) withoutReport() Command {
 	return command
 }
 
-func (b *background) watch(runtime *Runtime, output *reader) {
+func (b *background) watch(runtime *Runtime, output *pipe) {
 	<-b.child.Exited
 	output.finish()
 	b.mu.Lock()

@@ -44,50 +44,40 @@ func (rt *Runtime) Exec(request ExecRequest, stdin []byte, onStart func(pid int)
 	if request.OutputLimitBytes < 0 || request.OutputLimitBytes > MaxOutputLimit {
 		return nil, nil, fault.New(fault.InvalidRequest, "outputLimitBytes must be in 0..%d", MaxOutputLimit)
 	}
-	standard, closeEnds, readers, feed, err := openStandard(request.MergeOutput, len(stdin) > 0)
+	stdout, stderr := NewHeadTail(request.OutputLimitBytes), NewHeadTail(request.OutputLimitBytes)
+	outputs := []sink{stdout, stderr}
+	if request.MergeOutput {
+		outputs = outputs[:1]
+	}
+	ends, err := openEnds(outputs, len(stdin) > 0)
 	if err != nil {
 		return nil, nil, fault.NotStarted("pipe", err)
 	}
 	oomBefore := rt.oom.read()
 	begin := time.Now()
-	run, err := rt.start(request.Command, standard)
-	closeEnds()
+	run, err := rt.start(request.Command, ends.standard)
+	ends.closeTheirs()
 	if err != nil {
-		for _, reader := range readers {
-			reader.file.Close()
-		}
-		if feed != nil {
-			feed.Close()
-		}
+		ends.abandon()
 		return nil, nil, err
 	}
 	onStart(run.child.Pid)
-	if feed != nil {
-		go func() {
-			_, _ = feed.Write(stdin)
-			feed.Close()
-		}()
+	pipes := ends.pipes
+	if run.reportEnd != nil {
+		pipes = append(pipes, run.reportEnd)
 	}
-	outputs := make([]*HeadTail, 2)
-	for index := range outputs {
-		outputs[index] = NewHeadTail(request.OutputLimitBytes)
-	}
-	for index, reader := range readers {
-		go reader.run(outputs[index])
-	}
-	report := NewHeadTail(2 * maxStateBytes)
-	if run.stateRead != nil {
-		go run.stateRead.run(report)
+	if ends.input != nil {
+		go feed(ends.input, stdin)
 	}
 	result := &ExecResult{}
-	result.TimedOut, result.Stuck = await(run.child, request.TimeoutSeconds)
+	result.TimedOut, result.Stuck = await(run.child, request.TimeoutSeconds, pipes)
 	result.DurationSeconds = time.Since(begin).Seconds()
-	if feed != nil {
+	if ends.input != nil {
 		// Nobody may be left to read it.
-		_ = feed.SetWriteDeadline(time.Unix(1, 0))
+		_ = ends.input.SetWriteDeadline(time.Unix(1, 0))
 	}
-	for _, reader := range readers {
-		reader.finish()
+	for _, each := range pipes {
+		each.finish()
 	}
 	if result.Stuck {
 		result.Signal, result.ExitCode = int(syscall.SIGKILL), 128+int(syscall.SIGKILL)
@@ -95,57 +85,16 @@ func (rt *Runtime) Exec(request ExecRequest, stdin []byte, onStart func(pid int)
 		result.take(run.child.Status())
 	}
 	result.OomKilled = rt.oom.rose(oomBefore)
-	if run.stateRead != nil {
-		run.stateRead.finish()
-		result.Cwd = rt.carry(request.Command, report, run.nonce)
+	if run.report != nil {
+		result.Cwd = rt.carry(request.Command, run.report, run.nonce)
 	}
-	result.Stdout, result.Stderr = outputs[0].Describe(), outputs[1].Describe()
-	return result, append(outputs[0].Pieces(), outputs[1].Pieces()...), nil
+	result.Stdout, result.Stderr = stdout.Describe(), stderr.Describe()
+	return result, append(stdout.Pieces(), stderr.Pieces()...), nil
 }
 
-// openStandard makes the descriptors of a command. closeEnds closes the command's side of them here.
-func openStandard(merge, withInput bool) (standard [3]int, closeEnds func(), readers []*reader, feed *os.File, err error) {
-	var ends []int
-	closeEnds = func() {
-		for _, end := range ends {
-			syscall.Close(end)
-		}
-	}
-	abandon := func() {
-		closeEnds()
-		for _, reader := range readers {
-			reader.file.Close()
-		}
-	}
-	if withInput {
-		var input [2]int
-		if err = syscall.Pipe2(input[:], syscall.O_CLOEXEC); err != nil {
-			return
-		}
-		_ = syscall.SetNonblock(input[1], true)
-		feed = os.NewFile(uintptr(input[1]), "stdin")
-		standard[0] = input[0]
-	} else if standard[0], err = syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC, 0); err != nil {
-		return
-	}
-	ends = append(ends, standard[0])
-	for index := 1; index <= 2; index++ {
-		if index == 2 && merge {
-			standard[2] = standard[1]
-			break
-		}
-		var output *reader
-		if output, standard[index], err = newPipe(); err != nil {
-			abandon()
-			if feed != nil {
-				feed.Close()
-			}
-			return
-		}
-		readers = append(readers, output)
-		ends = append(ends, standard[index])
-	}
-	return
+func feed(input *os.File, data []byte) {
+	_, _ = input.Write(data)
+	input.Close()
 }
 
 // seconds keeps a number that is too large for a duration from becoming a negative one.
@@ -153,12 +102,26 @@ func seconds(number float64) time.Duration {
 	return time.Duration(min(number, 1e9) * float64(time.Second))
 }
 
-func await(child *reap.Child, timeoutSeconds float64) (timedOut, stuck bool) {
+// unwatched is how long a command runs before its pipes are watched. Until then what it writes waits in them: a short
+// command is done before that, and its output is taken in one go, without waking any thread for it.
+const unwatched = 3 * time.Millisecond
+
+func await(child *reap.Child, timeoutSeconds float64, pipes []*pipe) (timedOut, stuck bool) {
+	quick := time.NewTimer(unwatched)
+	defer quick.Stop()
+	select {
+	case <-child.Exited:
+		return false, false
+	case <-quick.C:
+	}
+	for _, each := range pipes {
+		each.watch()
+	}
 	if timeoutSeconds <= 0 {
 		<-child.Exited
 		return false, false
 	}
-	timer := time.NewTimer(seconds(timeoutSeconds))
+	timer := time.NewTimer(max(seconds(timeoutSeconds)-unwatched, 0))
 	defer timer.Stop()
 	select {
 	case <-child.Exited:

@@ -65,7 +65,8 @@ type Command struct {
 // started is a running process with its pipes.
 type started struct {
 	child     *reap.Child
-	stateRead *reader
+	report    *HeadTail // what the shell reports of its state, nil where none was asked for
+	reportEnd *pipe
 	nonce     string
 }
 
@@ -92,7 +93,8 @@ func (rt *Runtime) start(command Command, standard [3]int) (*started, error) {
 	files := []uintptr{uintptr(standard[0]), uintptr(standard[1]), uintptr(standard[2])}
 	stateEnd := -1
 	if nonce != "" {
-		if run.stateRead, stateEnd, err = newPipe(); err != nil {
+		run.report = NewHeadTail(2 * maxStateBytes)
+		if run.reportEnd, stateEnd, err = newPipe(run.report); err != nil {
 			return nil, fault.NotStarted(path, err)
 		}
 		for len(files) < stateDescriptor {
@@ -109,8 +111,8 @@ func (rt *Runtime) start(command Command, standard [3]int) (*started, error) {
 	}
 	run.child, err = rt.fork(path, argv, attributes)
 	if err != nil {
-		if run.stateRead != nil {
-			run.stateRead.file.Close()
+		if run.reportEnd != nil {
+			run.reportEnd.abandon()
 		}
 		return nil, notStarted(path, cwd, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"runtime"
 	"sync"
 	"syscall"
 
@@ -82,6 +83,8 @@ func (r *Reaper) loop() {
 			<-r.wake
 		default:
 			r.dispatch(pid, Status{Wait: status, Usage: usage})
+			// Whoever waited goes on at once on this very thread, and need not wait until another is woken.
+			runtime.Gosched()
 		}
 	}
 }

@@ -41,9 +41,9 @@ type farewell struct {
 }
 
 func newConnection(server *Server, socket *net.UnixConn, input, output *os.File) *connection {
-	return &connection{
-		server: server, socket: socket, input: input, output: output, sender: wire.NewSender(),
-	}
+	c := &connection{server: server, socket: socket, input: input, output: output}
+	c.sender = wire.NewSender(output, func() { go c.close() })
+	return c
 }
 
 // run serves until the client goes, a newer one comes or the stream is damaged. It returns with everything closed.
@@ -53,24 +53,16 @@ func (c *connection) run() {
 		UptimeSeconds: time.Since(c.server.begin).Seconds(), JournalLength: c.server.journal.Length(),
 	})
 	c.sender.Control(wire.Append(nil, wire.Hello, hello))
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		if c.sender.Run(c.output) != nil {
-			c.close()
-		}
-	}()
 	go c.watchSocket()
 	if err := c.read(); err != nil {
 		c.goodbye("Damaged", err.Error())
 	}
 	c.sender.Close()
 	select {
-	case <-written:
+	case <-c.sender.Flushed():
 	case <-time.After(time.Second):
 	}
 	c.close()
-	<-written
 }
 
 // watchSocket notices that the runner attach has died while its pipes stay open elsewhere.

@@ -48,7 +48,7 @@ func Serve() error {
 		return err
 	}
 	reaper := reap.New()
-	runtime := proc.NewRuntime(reaper)
+	rt := proc.NewRuntime(reaper)
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("PR_SET_DUMPABLE: %w", err)
 	}
@@ -61,9 +61,9 @@ func Serve() error {
 	server := &Server{
 		instance: hex.EncodeToString(random[:]),
 		begin:    time.Now(),
-		runtime:  runtime,
-		table:    proc.NewTable(runtime),
-		files:    files.NewService(runtime.WorkingDir),
+		runtime:  rt,
+		table:    proc.NewTable(rt),
+		files:    files.NewService(rt.WorkingDir),
 		store:    store.New(),
 		journal:  &journal.Journal{},
 		running:  map[string]int{},

@@ -119,9 +119,6 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	return Kind(body[0]), body[1:], nil
 }
 
-// Buffered says whether more bytes are here already.
-func (r *Reader) Buffered() bool { return r.end > r.start }
-
 func (r *Reader) fill(need int) error {
 	if r.end-r.start >= need {
 		return nil

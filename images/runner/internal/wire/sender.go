@@ -1,14 +1,10 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"sync"
 )
-
-// ErrClosed is a sender that was closed before the message was queued.
-var ErrClosed = errors.New("connection closed")
 
 const batchLength = 64 << 10
 
@@ -18,85 +14,127 @@ type outgoing struct {
 }
 
 // Sender writes messages in turns of one chunk each, so that a long answer never delays a short one, and keeps at
-// most Window bytes unacknowledged.
+// most Window bytes unacknowledged. Whoever has something to send while nobody writes writes it himself: an answer then
+// waits for no other thread.
 type Sender struct {
+	out     io.Writer
+	failed  func() // called once when a write fails
+	flushed chan struct{}
+
 	mu      sync.Mutex
-	wake    *sync.Cond
 	control []byte
 	queue   []*outgoing
 	sent    uint64
 	acked   uint64
+	writing bool
 	closed  bool
+	buffer  []byte // belongs to who writes
 }
 
-// NewSender makes a sender; Run writes what is queued.
-func NewSender() *Sender {
-	s := &Sender{}
-	s.wake = sync.NewCond(&s.mu)
-	return s
+// NewSender sends to out.
+func NewSender(out io.Writer, failed func()) *Sender {
+	return &Sender{out: out, failed: failed, flushed: make(chan struct{})}
 }
 
-// Send queues a message on a stream.
+// Send queues a message on a stream, and may write it.
 func (s *Sender) Send(stream uint32, message Message) {
 	s.mu.Lock()
 	if !s.closed {
 		s.queue = append(s.queue, &outgoing{stream: stream, pieces: message.pieces()})
 	}
+	write := s.begin()
 	s.mu.Unlock()
-	s.wake.Signal()
+	if write {
+		s.write()
+	}
 }
 
-// Control queues encoded frames that no window holds back.
+// Control queues encoded frames that no window holds back. It never waits.
 func (s *Sender) Control(frames []byte) {
 	s.mu.Lock()
-	s.control = append(s.control, frames...)
+	if !s.closed {
+		s.control = append(s.control, frames...)
+	}
+	write := s.begin()
 	s.mu.Unlock()
-	s.wake.Signal()
+	if write {
+		go s.write()
+	}
 }
 
-// Acknowledged takes the peer's running total.
+// Acknowledged takes the peer's running total. It never waits.
 func (s *Sender) Acknowledged(total uint64) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if total > s.sent || total < s.acked {
+		s.mu.Unlock()
 		return fmt.Errorf("%w: %d bytes acknowledged of %d", ErrDamaged, total, s.sent)
 	}
 	s.acked = total
-	s.wake.Signal()
+	write := s.begin()
+	s.mu.Unlock()
+	if write {
+		go s.write()
+	}
 	return nil
 }
 
-// Close makes Run return.
+// Close drops what is queued but for control frames; Flushed tells when those are written.
 func (s *Sender) Close() {
 	s.mu.Lock()
+	first := !s.closed
 	s.closed = true
 	s.queue = nil
+	write := first && !s.writing
+	s.writing = s.writing || write
 	s.mu.Unlock()
-	s.wake.Signal()
+	if write {
+		go s.write()
+	}
 }
 
-// Run writes to out until Close or a failed write.
-func (s *Sender) Run(out io.Writer) error {
-	buffer := make([]byte, 0, batchLength+ChunkLength+PartOverhead)
+// Flushed is closed when nothing will be written any more.
+func (s *Sender) Flushed() <-chan struct{} { return s.flushed }
+
+// begin says whether the caller has to write.
+func (s *Sender) begin() bool {
+	if s.writing || s.closed || (len(s.control) == 0 && !s.hasRoom()) {
+		return false
+	}
+	s.writing = true
+	return true
+}
+
+func (s *Sender) write() {
 	for {
-		s.mu.Lock()
-		for len(s.control) == 0 && !s.closed && !s.hasRoom() {
-			s.wake.Wait()
+		batch := s.nextBatch()
+		if len(batch) == 0 {
+			return
 		}
-		if s.closed && len(s.control) == 0 {
+		if _, err := s.out.Write(batch); err != nil {
+			s.mu.Lock()
+			s.closed, s.queue, s.control = true, nil, nil
 			s.mu.Unlock()
-			return nil
-		}
-		buffer = append(buffer[:0], s.control...)
-		s.control = s.control[:0]
-		for s.hasRoom() && len(buffer) < batchLength {
-			buffer = s.appendNext(buffer)
-		}
-		s.mu.Unlock()
-		if _, err := out.Write(buffer); err != nil {
-			return err
+			s.failed()
 		}
 	}
+}
+
+func (s *Sender) nextBatch() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buffer = append(s.buffer[:0], s.control...)
+	s.control = s.control[:0]
+	for s.hasRoom() && len(s.buffer) < batchLength {
+		s.buffer = s.appendNext(s.buffer)
+	}
+	if len(s.buffer) == 0 {
+		s.writing = false
+		if s.closed {
+			s.writing = true // for ever: nobody else begins
+			close(s.flushed)
+		}
+	}
+	return s.buffer
 }
 
 func (s *Sender) hasRoom() bool {

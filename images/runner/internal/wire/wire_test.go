@@ -142,11 +142,10 @@ func (p *peer) wait(ready func() bool) {
 
 func TestSenderKeepsTheWindowAndTakesTurns(t *testing.T) {
 	in, out := io.Pipe()
-	sender := NewSender()
+	sender := NewSender(out, func() { t.Error("a write failed") })
 	p := startPeer(in)
-	go func() { _ = sender.Run(out) }()
 	long := random(3 << 20)
-	sender.Send(1, Message{Header: []byte("{}"), Payload: [][]byte{long[:100], {}, long[100:]}})
+	go sender.Send(1, Message{Header: []byte("{}"), Payload: [][]byte{long[:100], {}, long[100:]}})
 	p.wait(func() bool { return p.taken > Window-ChunkLength-2*PartOverhead })
 	sender.Send(2, Message{Header: []byte(`{"short":1}`)})
 	sender.Control(Append(nil, Ping, nil))
@@ -176,8 +175,22 @@ func TestSenderKeepsTheWindowAndTakesTurns(t *testing.T) {
 	}
 }
 
+func TestSenderEndsAtAFailedWrite(t *testing.T) {
+	in, out := io.Pipe()
+	in.Close()
+	failures := 0
+	sender := NewSender(out, func() { failures++ })
+	sender.Send(1, Message{Header: []byte("{}")})
+	sender.Send(2, Message{Header: []byte("{}")})
+	sender.Close()
+	<-sender.Flushed()
+	if failures != 1 {
+		t.Errorf("%d failures", failures)
+	}
+}
+
 func TestSenderRefusesImpossibleAcknowledgements(t *testing.T) {
-	sender := NewSender()
+	sender := NewSender(io.Discard, func() {})
 	sender.sent, sender.acked = 100, 50
 	for _, total := range []uint64{101, 49} {
 		if err := sender.Acknowledged(total); !errors.Is(err, ErrDamaged) {
@@ -188,12 +201,14 @@ func TestSenderRefusesImpossibleAcknowledgements(t *testing.T) {
 
 func TestSenderEndsWithWhatIsInControl(t *testing.T) {
 	var out bytes.Buffer
-	sender := NewSender()
+	sender := NewSender(&out, func() {})
 	sender.Control(Append(nil, Goodbye, []byte("{}")))
 	sender.Close()
 	sender.Send(1, Message{})
-	if err := sender.Run(&out); err != nil {
-		t.Fatal(err)
+	sender.Control(Append(nil, Ping, nil))
+	<-sender.Flushed()
+	if !bytes.Equal(out.Bytes(), Append(nil, Goodbye, []byte("{}"))) {
+		t.Errorf("%x", out.Bytes())
 	}
 	if kind, _, err := NewReader(&out).Next(); kind != Goodbye || err != nil {
 		t.Errorf("%d %v", kind, err)
