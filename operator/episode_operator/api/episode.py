@@ -7,7 +7,7 @@ from pydantic import ConfigDict, Field
 
 from episode_operator.api.agent import Agent, AgentKind, Model
 from episode_operator.api.base import ApiModel, ObjectName, PositiveSeconds, cel, validations
-from episode_operator.api.reasons import Phase, Verdict
+from episode_operator.api.reasons import ConditionType, Phase, Verdict
 from episode_operator.api.sandbox import Sandbox
 from episode_operator.api.task import Task
 from episode_operator.api.verifier import Verifier
@@ -145,6 +145,11 @@ class EpisodeStatus(ApiModel):
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the Finished condition is true."""
+        return any(c.type == ConditionType.FINISHED and c.status == "True" for c in self.conditions)
 
 
 class Episode(ApiModel):

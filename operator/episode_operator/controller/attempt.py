@@ -81,9 +81,7 @@ class Attempt:
         """Drive the pod; the outcome holds what was gathered, also after a failure."""
         try:
             end: Scored | Failure = await self._run()
-        except InvalidInputError as error:
-            end = Failure(NoVerdictReason.INVALID_TASK, str(error))
-        except OracleError as error:
+        except (InvalidInputError, OracleError) as error:
             end = Failure(NoVerdictReason.INVALID_TASK, str(error))
         except SetupError as error:
             end = Failure(NoVerdictReason.SETUP_FAILED, str(error))

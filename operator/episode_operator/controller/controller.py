@@ -6,7 +6,7 @@ from typing import Any
 
 from episode_operator.api.episode import Episode
 from episode_operator.api.labels import EPISODE_UID
-from episode_operator.api.reasons import ConditionType, NoVerdictReason
+from episode_operator.api.reasons import NoVerdictReason
 from episode_operator.controller import events, metrics
 from episode_operator.controller.task import EpisodeTask, Shared, refresh
 from episode_operator.kube.client import PODS
@@ -110,7 +110,4 @@ class Controller:
 
 def _is_over(episode: Episode) -> bool:
     """Finished, and no time to live that could still pass."""
-    finished = any(
-        c.type == ConditionType.FINISHED and c.status == "True" for c in episode.status.conditions
-    )
-    return finished and episode.spec.ttl_seconds_after_finished is None
+    return episode.status.finished and episode.spec.ttl_seconds_after_finished is None

@@ -1,8 +1,9 @@
 """Builds the status of an Episode: pure functions from one status to the next."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
+from episode_operator.api.base import API_VERSION
 from episode_operator.api.episode import AttemptStatus, Condition, Episode, EpisodeStatus
 from episode_operator.api.reasons import ConditionType, Phase, Verdict
 from episode_operator.api.result import EpisodeResult
@@ -40,12 +41,12 @@ def with_condition(
     now: datetime,
 ) -> EpisodeStatus:
     """The status with one condition set; its transition time moves only when its value does."""
-    text = "True" if value else "False"
+    text: Literal["True", "False"] = "True" if value else "False"
     old = next((c for c in status.conditions if c.type == kind), None)
     changed = old is None or old.status != text
     new = Condition(
         type=kind,
-        status="True" if value else "False",
+        status=text,
         reason=reason,
         message=clip(message),
         last_transition_time=now if changed or old is None else old.last_transition_time,
@@ -193,7 +194,7 @@ def finished(episode: Episode, result: EpisodeResult, now: datetime) -> EpisodeS
 def body(episode: Episode, status: EpisodeStatus) -> dict[str, Any]:
     """The object to apply: the whole status, owned by the operator."""
     return {
-        "apiVersion": "episodes.dev/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "Episode",
         "metadata": {"name": episode.name, "namespace": episode.namespace, "uid": episode.uid},
         "status": status.to_api(),

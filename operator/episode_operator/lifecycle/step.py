@@ -29,13 +29,6 @@ class Observed:
     published: bool = False
     """The EpisodeResult exists, with all its parts."""
 
-    @property
-    def finished(self) -> bool:
-        """Whether the Finished condition is true."""
-        return any(
-            c.type == ConditionType.FINISHED and c.status == "True" for c in self.status.conditions
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class DeleteEpisode:
@@ -148,7 +141,7 @@ def _ttl_end(spec: EpisodeSpec, o: Observed) -> float | None:
 
 def _ttl_passed(spec: EpisodeSpec, o: Observed) -> bool:
     end = _ttl_end(spec, o)
-    return o.finished and end is not None and o.now >= end
+    return o.status.finished and end is not None and o.now >= end
 
 
 def _last_message(o: Observed) -> str:
@@ -208,10 +201,10 @@ TABLE: tuple[Row, ...] = (
     Row("finished, time to live passed", _ttl_passed, lambda s, o: DeleteEpisode()),
     Row(
         "finished, time to live runs",
-        lambda s, o: o.finished and _ttl_end(s, o) is not None,
+        lambda s, o: o.status.finished and _ttl_end(s, o) is not None,
         lambda s, o: Wait(_ttl_end(s, o)),
     ),
-    Row("finished", lambda s, o: o.finished, lambda s, o: Done()),
+    Row("finished", lambda s, o: o.status.finished, lambda s, o: Done()),
     Row(
         "result written, pods left",
         lambda s, o: o.published and o.stale_pods,

@@ -1,11 +1,11 @@
 """The conversation, as compressed JSON."""
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import zstandard
 
-ENCODING = "json+zstd"
+ENCODING: Final = "json+zstd"
 
 _LEVEL = 10
 _MAX_BYTES = 1 << 30

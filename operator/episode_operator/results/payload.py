@@ -11,7 +11,7 @@ Weight versions are spans in the EpisodeResult itself. The encoding is determini
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import zstandard
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-ENCODING = "safetensors+zstd"
+ENCODING: Final = "safetensors+zstd"
 
 _LEVEL = 10
 _MAX_BYTES = 1 << 30

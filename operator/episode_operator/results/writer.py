@@ -96,9 +96,9 @@ async def write(
         return whole
     content: dict[str, tuple[bytes, blobs.Encoding]] = {}
     if row is not None:
-        content[TOKENS] = (payload.encode(row), "safetensors+zstd")
+        content[TOKENS] = (payload.encode(row), payload.ENCODING)
     if conversation is not None:
-        content[MESSAGES] = (messages.encode(conversation), "json+zstd")
+        content[MESSAGES] = (messages.encode(conversation), messages.ENCODING)
     described = {
         kind: blobs.describe(data, encoding=encoding, result=name, kind=kind)
         for kind, (data, encoding) in content.items()
