@@ -77,6 +77,14 @@ type: .venv/installed ## Check types, strictly.
 humaneval: .venv/installed ## Run all 164 HumanEval problems as Episodes, right and mutilated.
 	@$(PYTHON) -m tests.humaneval
 
+.PHONY: chaos
+chaos: .venv/installed ## Run N Episodes under random faults; SEED=7 repeats a run.
+	@$(PYTHON) -m tests.chaos --count $(or $(N),200) $(if $(SEED),--seed $(SEED))
+
 .PHONY: bench
-bench: .venv/installed ## Measure; BENCH=exec picks one.
+bench: .venv/installed ## Measure; BENCH=exec or BENCH=start.
 	@$(PYTHON) -m tests.bench $(BENCH)
+
+.PHONY: fuzz
+fuzz: .venv/installed ## Look for inputs that break a reader; FUZZ=target picks one, SECONDS=60 each.
+	@$(PYTHON) -m tests.fuzz $(FUZZ) --seconds $(or $(SECONDS),60)

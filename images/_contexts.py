@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from images._shell import CACHE, BuildError, download, run
@@ -14,6 +15,7 @@ from images._shell import CACHE, BuildError, download, run
 REPOSITORY = Path(__file__).resolve().parent.parent
 IMAGES = REPOSITORY / "images"
 LOCK = REPOSITORY / "requirements" / "operator.lock"
+NINJA_LOCK = IMAGES / "task-musl" / "ninja.lock"
 ABI = (3, 11)
 
 
@@ -39,7 +41,7 @@ class Image:
         return digest.hexdigest()[:20]
 
 
-def _plain(name: str, base: str) -> Image:
+def _plain(name: str, base: str | None) -> Image:
     """An image of the files beside its Containerfile, as they are."""
 
     def files() -> list[Path]:
@@ -70,7 +72,7 @@ def _prepare_runner(folder: Path) -> None:
 
 def _operator_inputs() -> Iterable[Path]:
     yield from (LOCK, REPOSITORY / "pyproject.toml")
-    for package in ("operator/episode_operator", "trainer_bridge"):
+    for package in ("operator/episode_operator", "operator/episodectl", "trainer_bridge"):
         for file in (REPOSITORY / package).rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 yield file
@@ -107,6 +109,22 @@ def _install(target: Path, what: list[str]) -> None:
         run([*compile_all, *modes, target])
 
 
+def _musl_inputs() -> Iterable[Path]:
+    yield NINJA_LOCK
+
+
+def _prepare_musl(folder: Path) -> None:
+    """The same small program twice, linked to musl and to glibc."""
+    for libc in ("musl", "gnu"):
+        target = str(folder / libc)
+        shutil.rmtree(target, ignore_errors=True)
+        linked = ["--python-platform", f"{platform.machine()}-unknown-linux-{libc}"]
+        locked = ["--require-hashes", "--only-binary=:all:", "--requirements", str(NINJA_LOCK)]
+        options = ["--python", sys.executable, "--link-mode=copy", "--quiet", *linked]
+        command = [_uv(), "pip", "install", "--target", target, *options, *locked]
+        download(partial(run, command))
+
+
 def _platform() -> str:
     return f"{platform.machine()}-manylinux_2_28"
 
@@ -126,5 +144,10 @@ ALL = (
     Image("operator", "python", _operator_inputs, _prepare_operator),
     _plain("task-python", "python"),
     _plain("task-busybox", "busybox"),
+    _plain("task-scratch", None),
+    _plain("task-distroless", "python"),
+    Image("task-musl", "musl", _musl_inputs, _prepare_musl),
+    _plain("task-user", "busybox"),
+    _plain("task-odd", "busybox"),
     _plain("vllm-cpu", "python"),
 )

@@ -31,7 +31,7 @@ def main(
     plain_http: Annotated[bool, typer.Option(help="The registry speaks HTTP, not TLS.")] = False,
     engine: Annotated[str, typer.Option(help="auto, buildah or docker.")] = "auto",
     base: Annotated[
-        list[str] | None, typer.Option(help="KIND=IMAGE, KIND python or busybox: a base to pull.")
+        list[str] | None, typer.Option(help="KIND=IMAGE: a base to pull; python, busybox or musl.")
     ] = None,
 ) -> None:
     """Build what has changed, push it, and write the references."""
@@ -47,9 +47,7 @@ def main(
         with ThreadPoolExecutor(WORKERS) as pool:
             references = dict(pool.map(lambda name: (name, builder.ensure(known[name])), wanted))
         builder.tidy()
-    written = json.loads(REFERENCES.read_text()) if REFERENCES.exists() else {}
-    REFERENCES.parent.mkdir(parents=True, exist_ok=True)
-    REFERENCES.write_text(json.dumps({**written, **references}, indent=2, sort_keys=True) + "\n")
+    _record(references)
     typer.echo(json.dumps(references, indent=2, sort_keys=True))
 
 

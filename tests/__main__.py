@@ -25,13 +25,19 @@ LOCAL: tuple[tuple[str, list[str], str], ...] = (
     ("lint", ["make", "-s", "lint"], "."),
     ("types", ["make", "-s", "type"], "."),
     ("crds-check", ["make", "-s", "crds-check"], "."),
-    ("unit tests", [*PYTEST, "tests/unit"], "."),
+    ("unit tests", [*PYTEST, "-n", "2", "tests/unit"], "."),
     ("runner unit tests", GO, "images/runner"),
     ("runner tests", [*PYTEST, "tests/runner"], "."),
     ("model tests", [*PYTEST, "tests/model"], "."),
+    ("Harbor's reading of tasks", [*PYTEST, "tests/harbor"], "."),
 )
 CLUSTER: tuple[tuple[str, list[str], str], ...] = (
-    ("cluster tests", [*PYTEST, "tests/cluster"], "."),
+    (
+        "cluster tests",
+        [*PYTEST, "-m", "not alone", "-n", "3", "--dist", "loadfile", "tests/cluster"],
+        ".",
+    ),
+    ("cluster tests, one by one", [*PYTEST, "-m", "alone", "tests/cluster"], "."),
 )
 
 

@@ -14,9 +14,12 @@ from episode_operator.api.labels import EPISODE_UID
 from episode_operator.controller.agents import AgentFactory
 from episode_operator.controller.controller import Controller
 from episode_operator.controller.models import ModelPool
-from episode_operator.controller.task import Shared
+from episode_operator.controller.shared import Shared
+from episode_operator.controller.sweeper import Sweeper
 from episode_operator.kube import connection
 from episode_operator.kube.client import KubernetesClient
+from episode_operator.sandbox.network import discover
+from episode_operator.sandbox.policy import policy_kinds
 from episode_operator.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -33,13 +36,29 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
     memo.client = KubernetesClient(await connection.load())
     memo.http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
     memo.models = ModelPool()
-    agents = AgentFactory(memo.client, memo.models)
-    memo.controller = Controller(Shared(memo.client, memo.http, agents, memo.settings.sandbox))
+    shared = Shared(
+        memo.client,
+        memo.http,
+        AgentFactory(memo.models),
+        memo.settings.sandbox,
+        await discover(memo.client),
+        memo.settings.retry_backoff_seconds,
+    )
+    memo.controller = Controller(shared)
+    sweeper = Sweeper(
+        memo.client,
+        memo.settings.watch_namespaces,
+        policies=policy_kinds(shared.cluster),
+        live=memo.controller.live,
+        interval_seconds=memo.settings.sweep_interval_seconds,
+    )
+    memo.sweeping = asyncio.create_task(sweeper.run(), name="sweeper")
 
 
 @kopf.on.cleanup()
 async def stop(memo: Memo, **_: Any) -> None:
     """Let go of all Episodes; they go on with the next operator."""
+    memo.sweeping.cancel()
     await memo.controller.close()
     await memo.models.close()
     await memo.http.close()
@@ -53,9 +72,9 @@ async def on_episode(type: str | None, body: kopf.Body, memo: Memo, **_: Any) ->
 
 
 @kopf.on.event("", "v1", "pods", labels={EPISODE_UID: kopf.PRESENT})
-async def on_pod(body: kopf.Body, memo: Memo, **_: Any) -> None:
+async def on_pod(type: str | None, body: kopf.Body, memo: Memo, **_: Any) -> None:
     """A pod of an Episode changed."""
-    memo.controller.pod_event(dict(body))
+    memo.controller.pod_event(type, dict(body))
 
 
 def log_retry(details: RetryDetails) -> None:

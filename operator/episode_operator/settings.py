@@ -2,12 +2,27 @@
 
 import os
 from dataclasses import dataclass
+from ipaddress import ip_network
 
 from episode_operator.sandbox.pod import SandboxSettings
 
 
 class SettingsError(ValueError):
     """A setting is missing or wrong."""
+
+
+def _listed(name: str) -> tuple[str, ...]:
+    return tuple(item for item in os.environ.get(name, "").split(",") if item)
+
+
+def _blocks(name: str) -> tuple[str, ...]:
+    blocks = _listed(name)
+    for block in blocks:
+        try:
+            ip_network(block, strict=False)
+        except ValueError as error:
+            raise SettingsError(f"{name}: {error}") from error
+    return blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +32,8 @@ class Settings:
     sandbox: SandboxSettings
     watch_namespaces: tuple[str, ...]
     log_level: str
+    retry_backoff_seconds: float = 10.0
+    sweep_interval_seconds: float = 300.0
     health_port: int = 8080
     metrics_port: int = 9090
 
@@ -25,19 +42,21 @@ class Settings:
         """Read the EPISODE_* variables.
 
         Raises:
-            SettingsError: a variable is missing.
+            SettingsError: a variable is missing or wrong.
         """
         runner_image = os.environ.get("EPISODE_RUNNER_IMAGE")
         if not runner_image:
             raise SettingsError("EPISODE_RUNNER_IMAGE must name the image of the runner")
-        namespaces = os.environ.get("EPISODE_WATCH_NAMESPACES", "")
         return cls(
             sandbox=SandboxSettings(
                 runner_image=runner_image,
                 require_network_policy=os.environ.get("EPISODE_REQUIRE_NETWORK_POLICY") != "false",
+                blocked_cidrs=_blocks("EPISODE_BLOCKED_CIDRS"),
             ),
-            watch_namespaces=tuple(name for name in namespaces.split(",") if name),
+            watch_namespaces=_listed("EPISODE_WATCH_NAMESPACES"),
             log_level=os.environ.get("EPISODE_LOG_LEVEL", "info").upper(),
+            retry_backoff_seconds=float(os.environ.get("EPISODE_RETRY_BACKOFF_SECONDS", "10")),
+            sweep_interval_seconds=float(os.environ.get("EPISODE_SWEEP_INTERVAL_SECONDS", "300")),
             health_port=int(os.environ.get("EPISODE_HEALTH_PORT", "8080")),
             metrics_port=int(os.environ.get("EPISODE_METRICS_PORT", "9090")),
         )

@@ -1,1 +1,1 @@
-"""Measurements: `python -m tests.bench exec`. What they mean is in docs/benchmarks.md."""
+"""Measurements, `python -m tests.bench --help`. What they mean is in docs/benchmarks.md."""

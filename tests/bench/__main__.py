@@ -1,4 +1,4 @@
-"""Command line of the measurements: `python -m tests.bench exec`."""
+"""Command line of the measurements: `python -m tests.bench exec` or `start`."""
 
 import asyncio
 import os
@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tests.bench import exec_bench, harbor
-from tests.bench.report import Report
+from tests.bench import exec_bench, harbor, start_bench
+from tests.bench.report import Measured
 from tests.bench.target import ensure_target
 from tests.testbed.console import console, step
 from tests.testbed.errors import TestbedError
@@ -45,18 +45,36 @@ def exec_(
         with step("Harbor's environment") as say:
             python = harbor.ensure_environment(say)
     settings = exec_bench.Settings(repeats, warm_up, seconds, seccomp)
-    report = _run(exec_bench.measure(target, python, settings, console.print))
-    for file in report.write(ROOT / "reports", "bench-exec"):
+    _show("bench-exec", exec_bench.measure(target, python, settings, console.print))
+
+
+@app.command()
+def start(
+    repeats: Annotated[int, typer.Option(min=1, help="How often all is measured.")] = 3,
+    pods: Annotated[int, typer.Option(min=1, help="Starts of each kind in a repeat.")] = 20,
+    at_once: Annotated[int, typer.Option(min=2, help="Then so many at the same time.")] = 10,
+) -> None:
+    """How long until a sandbox's first command has run, against a plain pod's Ready."""
+    target = ensure_target()
+    os.environ["KUBECONFIG"] = target.kubeconfig
+    settings = start_bench.Settings(repeats, pods, at_once)
+    _show("bench-start", start_bench.measure(target, settings, console.print))
+
+
+def _show(name: str, measuring: Coroutine[None, None, Measured]) -> None:
+    """Measure, write the report and print it."""
+    report = _run(measuring)
+    for file in report.write(ROOT / "reports", name):
         console.print(f"written: {file.relative_to(ROOT)}")
     answer = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else WIDTH)
     for part in (*report.tables(), *report.lines()):
         answer.print(part)
 
 
-def _run(measuring: Coroutine[None, None, Report]) -> Report:
+def _run(measuring: Coroutine[None, None, Measured]) -> Measured:
     """Run it; an interrupt or a request to terminate cleans up first."""
 
-    async def watched() -> Report:
+    async def watched() -> Measured:
         task = asyncio.ensure_future(measuring)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await task

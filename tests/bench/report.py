@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -25,6 +25,28 @@ COLUMNS = (
     "p50 to best peer",
     "rate to best peer",
 )
+
+
+class Measured(Protocol):
+    """What a measurement gives."""
+
+    def tables(self) -> Iterator[Table]:
+        """For the terminal."""
+
+    def lines(self) -> Iterator[str]:
+        """What is to be said besides: the machine, the goals."""
+
+    def write(self, folder: Path, name: str) -> tuple[Path, Path]:
+        """Write `name`.json and `name`.md into the folder."""
+
+
+def write(folder: Path, name: str, markdown: str, data: dict[str, Any]) -> tuple[Path, Path]:
+    """Write `name`.md and `name`.json into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = folder / f"{name}.md", folder / f"{name}.json"
+    files[0].write_text(markdown)
+    files[1].write_text(json.dumps(data, indent=1) + "\n")
+    return files
 
 
 @dataclass(frozen=True)
@@ -52,11 +74,7 @@ class Report:
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
         """Write `name`.json and `name`.md into the folder."""
-        folder.mkdir(parents=True, exist_ok=True)
-        markdown, data = folder / f"{name}.md", folder / f"{name}.json"
-        markdown.write_text(self._markdown())
-        data.write_text(json.dumps(self._json(), indent=1) + "\n")
-        return markdown, data
+        return write(folder, name, self._markdown(), self._json())
 
     def lines(self) -> Iterator[str]:
         """The machine, the goals, and the commands that failed."""

@@ -1,9 +1,7 @@
 """Fixtures on the real cluster. They never skip: without a cluster every test here fails."""
 
 import os
-import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -29,21 +27,10 @@ async def client() -> AsyncIterator[KubernetesClient]:
         yield found
 
 
-@asynccontextmanager
-async def _namespace() -> AsyncIterator[str]:
-    _required("KUBECONFIG")
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    await kubectl.check("create", "namespace", name)
-    try:
-        yield name
-    finally:
-        await kubectl.check("delete", "namespace", name, "--wait=false")
-
-
 @pytest.fixture
 async def namespace() -> AsyncIterator[str]:
     """A namespace of the test's own, deleted afterwards."""
-    async with _namespace() as name:
+    async with kubectl.namespace() as name:
         yield name
 
 
@@ -56,7 +43,7 @@ def episodes(client: KubernetesClient, namespace: str) -> Episodes:
 @pytest.fixture(scope="module")
 async def shared(client: KubernetesClient) -> AsyncIterator[Episodes]:
     """Episodes in a namespace that the tests of a module share."""
-    async with _namespace() as name:
+    async with kubectl.namespace() as name:
         yield Episodes(client, name)
 
 

@@ -46,6 +46,29 @@ def drop(path: str) -> Callable[[Spec], None]:
     return change
 
 
+STEP = {"name": "a", "instruction": "x", "verifier": {"testScript": {"script": "true"}}}
+
+
+def in_steps(*steps: Spec) -> Callable[[Spec], None]:
+    """Make the spec a task in steps."""
+
+    def change(spec: Spec) -> None:
+        del spec["task"]["instruction"], spec["verifier"], spec["agent"]["script"]
+        spec["steps"] = [{"script": [{"tool": "terminal"}], **step} for step in steps]
+
+    return change
+
+
+def both(*changes: Callable[[Spec], None]) -> Callable[[Spec], None]:
+    """All of the changes."""
+
+    def change(spec: Spec) -> None:
+        for one in changes:
+            one(spec)
+
+    return change
+
+
 MISTAKES = {
     "no task": (drop("task"), "spec.task: Required value"),
     "no image": (drop("task.image"), "spec.task.image: Required value"),
@@ -56,7 +79,7 @@ MISTAKES = {
     ),
     "two instructions": (
         put("task.instructionFrom", {"configMapKeyRef": {"name": "a", "key": "b"}}),
-        "exactly one of instruction, instructionFrom must be set",
+        "at most one of instruction, instructionFrom may be set",
     ),
     "a source with two references": (
         put(
@@ -105,7 +128,7 @@ MISTAKES = {
     ),
     "solution missing": (
         put("agent", {"kind": "Oracle"}),
-        "task.solution must be set when agent.kind is Oracle",
+        "task.solution, or that of each step, must be set when agent.kind is Oracle",
     ),
     "solution within reach of an agent": (
         put("task.solution", {"script": "true"}),
@@ -142,6 +165,61 @@ MISTAKES = {
         "spec.sandbox.resources.memory",
     ),
     "unknown field": (put("agent.maxTurn", 3), 'unknown field "spec.agent.maxTurn"'),
+    "no verifier": (drop("verifier"), "verifier must be set when there are no steps"),
+    "verifier image in the agent's container": (
+        put("verifier.image", "x"),
+        "image and carry are only for isolation SeparateContainer",
+    ),
+    "processes kept in another container": (
+        both(
+            put("verifier.isolation", "SeparateContainer"), put("verifier.agentProcesses", "Keep")
+        ),
+        "agentProcesses Keep is only for isolation SameContainer",
+    ),
+    "archive outside /tests": (
+        put(
+            "verifier.testScript.archives",
+            [{"path": "/etc", "sha256": "0" * 64, "parts": ["part"]}],
+        ),
+        "every path must lie under /tests/",
+    ),
+    "an agent's user without root": (
+        both(put("task.user", 1000), put("agent.user", "nobody")),
+        "agent.user needs a container that runs as root",
+    ),
+    "a verifier's user without root": (
+        both(put("task.user", 1000), put("verifier.user", "nobody")),
+        "verifier.user needs a container that runs as root",
+    ),
+    "a user that is none": (put("agent.user", "a b"), "spec.agent.user"),
+    "steps and a verifier": (
+        both(in_steps(STEP), put("verifier", {"testScript": {"script": "true"}})),
+        "verifier must be set when there are no steps; with steps each has its own",
+    ),
+    "steps and an instruction": (
+        both(in_steps(STEP), put("task.instruction", "x")),
+        "with steps each has its own",
+    ),
+    "two steps of one name": (in_steps(STEP, STEP), 'spec.steps[1]: Duplicate value: {"name":"a"}'),
+    "a step without a script": (
+        in_steps({**STEP, "script": []}),
+        "script must list at least one tool call when kind is Scripted, for each step",
+    ),
+    "a step with a solution": (
+        in_steps({**STEP, "solution": {"script": "true"}}),
+        "task.solution is only for agent.kind Oracle",
+    ),
+    "steps beyond the deadline": (
+        both(in_steps({**STEP, "agentTimeoutSeconds": 100}), put("activeDeadlineSeconds", 600)),
+        "activeDeadlineSeconds must be at least the time limits of all steps together",
+    ),
+    "a rule with two destinations": (
+        put(
+            "sandbox",
+            {"network": {"mode": "Allowlist", "allow": [{"cidr": "10.0.0.0/8", "host": "a.b"}]}},
+        ),
+        "exactly one of cidr, host, pods must be set",
+    ),
     "too many retries": (put("infraRetryLimit", 11), "spec.infraRetryLimit"),
 }
 

@@ -18,6 +18,9 @@ ALLOWED = (
     "delete pods",
     "create pods --subresource=exec",
     "create networkpolicies.networking.k8s.io",
+    "list networkpolicies.networking.k8s.io",
+    "delete networkpolicies.networking.k8s.io",
+    "get endpointslices.discovery.k8s.io/kubernetes",
     "get configmaps",
 )
 FORBIDDEN = (
@@ -34,6 +37,9 @@ FORBIDDEN = (
     "delete namespaces",
     "delete configmaps",
     "get nodes",
+    "patch networkpolicies.networking.k8s.io",
+    "list endpointslices.discovery.k8s.io",
+    "get endpointslices.discovery.k8s.io/another",
     "create pods --subresource=attach",
     "* *",
 )
@@ -52,6 +58,16 @@ async def test_the_operator_may(question: str) -> None:
 @pytest.mark.parametrize("question", FORBIDDEN)
 async def test_the_operator_may_not(question: str) -> None:
     assert not await _may(question)
+
+
+@pytest.mark.parametrize("name", [stack.RELEASE, stack.MODEL_SERVICE])
+async def test_the_charts_pods_let_in_only_who_is_named(name: str) -> None:
+    policy = await kubectl.get("networkpolicy", name, namespace=stack.NAMESPACE)
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["from"]
+    (port,) = rule["ports"]
+    assert port["port"] == {stack.RELEASE: 9090, stack.MODEL_SERVICE: 8000}[name]
 
 
 async def test_the_operator_runs_without_root_on_a_read_only_file_system() -> None:
@@ -73,6 +89,9 @@ async def test_the_operator_runs_without_root_on_a_read_only_file_system() -> No
         ("vllm.enabled=true", "vllm.gpus=4", "vllm.maxModelLen=32768"),
         ("operator.watchNamespaces={team-a,team-b}", "operator.secretReferences=true"),
         ("crds.install=false",),
+        ("operator.sandbox.blockedCIDRs={203.0.113.0/24}",),
+        ("operator.networkPolicy.from=null",),
+        ("vllm.enabled=true", "vllm.networkPolicy.from[0].podSelector.matchLabels.app=trainer"),
     ],
 )
 async def test_the_chart_lints_and_the_api_server_takes_it(values: tuple[str, ...]) -> None:

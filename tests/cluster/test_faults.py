@@ -1,14 +1,61 @@
 """Faults of the cluster are never a reward: a fresh pod, then NoVerdict with the reason."""
 
 import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 
+from episode_operator.api.episode import Episode
 from episode_operator.kube.client import PODS
 from tests.cluster import kubectl
 from tests.cluster.episodes import Ended, Episodes, scripted, terminal
+from tests.testbed import processes
+
+pytestmark = pytest.mark.alone
 
 HOG = "python3 -c 'x = bytearray(512 << 20); print(len(x))'"
+
+
+async def delete_pod(episodes: Episodes, name: str) -> None:
+    (pod,) = await episodes.pods(name)
+    await episodes.client.delete(PODS, episodes.namespace, pod["metadata"]["name"])
+
+
+@asynccontextmanager
+async def silent(daemon: str) -> AsyncIterator[None]:
+    """A daemon of the testbed's node that is stopped, as on a node that hangs."""
+    process = processes.find_part(daemon, daemon)
+    assert process is not None, f"{daemon} does not run on this machine"
+    os.kill(process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process.pid, signal.SIGCONT)
+
+
+@asynccontextmanager
+async def priority_class(name: str) -> AsyncIterator[str]:
+    await kubectl.check("create", "priorityclass", name, "--value=1000")
+    try:
+        yield name
+    finally:
+        await kubectl.check("delete", "priorityclass", name)
+
+
+def important_pod(image: str, priority: str, *, cpu: str) -> dict[str, Any]:
+    container = {
+        "name": "important",
+        "image": image,
+        "command": ["/bin/sleep", "600"],
+        "resources": {"requests": {"cpu": cpu}},
+    }
+    spec = {"priorityClassName": priority, "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "important"}, "spec": spec}
 
 
 def reasons(ended: Ended) -> list[str]:
@@ -69,6 +116,95 @@ async def test_a_deleted_pod_is_retried_on_a_fresh_one(episodes: Episodes, busyb
     events = await kubectl.items("events", namespace=episodes.namespace)
     lost = [e for e in events if e["reason"] == "PodLost" and e["type"] == "Warning"]
     assert any(running.status.pod_uid in event["message"] for event in lost)
+
+
+@pytest.mark.parametrize("phase", ["Starting", "Verifying"])
+async def test_a_pod_deleted_in_another_phase(episodes: Episodes, busybox: str, phase: str) -> None:
+    test = "sleep 3; echo 1 > /logs/verifier/reward.txt"
+    await episodes.create("lost", scripted(busybox, test=test))
+    await episodes.until("lost", lambda e: e.status.phase == phase and e.status.pod_uid is not None)
+    await delete_pod(episodes, "lost")
+    ended = await episodes.finish("lost")
+    assert ended.verdict == ("Passed", 1, "TestsPassed")
+    assert set(reasons(ended)) <= {"PodLost"}, "a pod may run before it can be deleted"
+
+
+async def test_retries_wait_longer_each_time(episodes: Episodes, busybox: str) -> None:
+    spec = scripted(busybox, terminal("sleep 60"), infraRetryLimit=2)
+    await episodes.create("again", spec)
+    pauses = []
+    for attempt in (1, 2):
+        await episodes.until_running("again")
+        await delete_pod(episodes, "again")
+        waiting = await episodes.until("again", partial(reached, attempt))
+        condition = next(c for c in waiting.status.conditions if c.type == "SandboxReady")
+        assert waiting.status.retry_time is not None
+        pauses.append((waiting.status.retry_time - condition.last_transition_time).total_seconds())
+    assert pauses[1] == 2 * pauses[0] > 0
+
+
+def reached(attempt: int, episode: Episode) -> bool:
+    return episode.status.attempt == attempt
+
+
+async def test_evicted_through_the_api(episodes: Episodes, busybox: str) -> None:
+    await episodes.create("evicted", scripted(busybox, terminal("sleep 60"), infraRetryLimit=0))
+    await episodes.until_running("evicted")
+    (pod,) = await episodes.pods("evicted")
+    name = pod["metadata"]["name"]
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": episodes.namespace},
+    }
+    path = PODS.path(episodes.namespace, name, "eviction")
+    await episodes.client.request("POST", path, body=eviction)
+    ended = await episodes.finish("evicted")
+    assert ended.verdict == ("NoVerdict", None, "Evicted")
+
+
+async def test_preempted(episodes: Episodes, busybox: str) -> None:
+    node = (await kubectl.items("nodes", namespace=episodes.namespace))[0]
+    cpu = str(int(node["status"]["allocatable"]["cpu"]) * 600)
+    resources = {"cpu": f"{cpu}m", "cpuRequest": f"{cpu}m"}
+    spec = scripted(busybox, terminal("sleep 60"), infraRetryLimit=0)
+    await episodes.create("preempted", {**spec, "sandbox": {"resources": resources}})
+    await episodes.until_running("preempted")
+    async with priority_class(episodes.namespace) as priority:
+        await kubectl.apply(
+            important_pod(busybox, priority, cpu=f"{cpu}m"), namespace=episodes.namespace
+        )
+        ended = await episodes.finish("preempted")
+    assert ended.verdict == ("NoVerdict", None, "Preempted")
+
+
+async def test_the_pods_own_deadline(episodes: Episodes, busybox: str) -> None:
+    """As if no operator had run for long: the kubelet ends the pod."""
+    await episodes.create("overdue", scripted(busybox, terminal("sleep 60"), infraRetryLimit=0))
+    await episodes.until_running("overdue")
+    (pod,) = await episodes.pods("overdue")
+    patch = '{"spec": {"activeDeadlineSeconds": 1}}'
+    name, namespace = pod["metadata"]["name"], episodes.namespace
+    await kubectl.check("patch", "pod", name, "-n", namespace, "-p", patch)
+    ended = await episodes.finish("overdue")
+    assert ended.verdict == ("NoVerdict", None, "PodDeadlineExceeded")
+
+
+async def test_a_lost_node(episodes: Episodes, busybox: str) -> None:
+    """The kubelet is silent; when it is back, a fresh pod passes."""
+    lost = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+        for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    ]
+    sandbox = {"tolerations": lost}
+    spec = scripted(busybox, terminal("sleep 5"), sandbox=sandbox, infraRetryLimit=6)
+    await episodes.create("node", spec)
+    await episodes.until_running("node")
+    async with silent("kubelet"):
+        await episodes.until("node", lambda e: e.status.attempt == 1)
+    ended = await episodes.finish("node")
+    assert ended.verdict == ("Passed", 1, "TestsPassed")
+    assert reasons(ended)[0] == "NodeLost", "pods may be lost again until the node is ready"
 
 
 async def test_a_container_that_dies_is_retried_then_given_up(

@@ -5,9 +5,11 @@ import asyncio
 import numpy as np
 import pytest
 
-from episode_operator.kube.client import NETWORK_POLICIES, PODS, KubernetesClient
+from episode_operator.kube.client import PODS, KubernetesClient
 from episode_operator.model import VllmClient
-from episode_operator.sandbox.pod import SandboxSettings, build_network_policy, build_pod
+from episode_operator.sandbox.network import Cluster
+from episode_operator.sandbox.pod import SandboxSettings, build_pod
+from episode_operator.sandbox.policy import policies
 from tests.cluster import operator_process
 from tests.cluster.episodes import Episodes, call, scripted, terminal
 
@@ -15,6 +17,8 @@ ONCE = (
     "test $(wc -l < /workspace/count) = 1 && test $(wc -l < /workspace/before) = 1 && "
     "test $(wc -l < /workspace/after) = 1 && echo 1 > /logs/verifier/reward.txt"
 )
+
+pytestmark = pytest.mark.alone
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +96,7 @@ async def test_a_pod_created_just_before_the_operator_died_is_adopted(
     await operator_process.scale(0)
     try:
         episode = await episodes.create("adopted", scripted(busybox))
-        await client.create(NETWORK_POLICIES, build_network_policy(episode))
+        await client.create(*policies(episode, Cluster(()))[0])
         body = build_pod(episode, 0, SandboxSettings(runner_image=runner_image))
         created = await client.create(PODS, body)
     finally:

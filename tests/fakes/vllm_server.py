@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -89,7 +89,7 @@ class FakeVllm:
 
     @classmethod
     @asynccontextmanager
-    async def running(cls, host: str = "127.0.0.1") -> AsyncIterator["FakeVllm"]:
+    async def running(cls, host: str = "127.0.0.1") -> AsyncIterator[Self]:
         """A server on a free port of an address of this machine."""
         server = cls()
         app = web.Application(client_max_size=2**26)
@@ -108,6 +108,10 @@ class FakeVllm:
     def bodies(self, path: str) -> list[dict[str, Any]]:
         """Bodies of all requests to a path, in order."""
         return [body for at, body in self.requests if at == path]
+
+    def reply_to(self, prompt: list[int]) -> Reply:
+        """What is sampled after a prompt: the next of `replies`, whatever the prompt is."""
+        return self.replies.popleft() if self.replies else Reply(text="Done.")
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.json() if request.can_read_body else {}
@@ -174,7 +178,7 @@ class FakeVllm:
             ids = params["allowed_token_ids"]
             values = [0.0 if self.logprobs_mode == "processed" else -3.5]
             return _generated(ids, values, "length", None, scored)
-        reply = self.replies.popleft() if self.replies else Reply(text="Done.")
+        reply = self.reply_to(prompt)
         ids = reply.token_ids
         finish = reply.finish_reason
         if len(ids) > params["max_tokens"]:

@@ -41,7 +41,8 @@ class PipeChannel:
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 self._process.kill()
-        await self._process.wait()
+        # It has not ended for asyncio before all that it wrote has been read.
+        await self._process.communicate()
 
 
 @dataclass

@@ -208,7 +208,7 @@ async def test_kill_all(session: Session) -> None:
         timeout_seconds=10,
     )
     assert "sleep" not in listing.stdout.text()
-    assert session.attachments == 2
+    assert session.attachments >= 2, "the link was killed too, and made anew"
 
 
 async def test_kill_all_beats_a_fork_bomb(session: Session) -> None:

@@ -5,6 +5,8 @@ import os
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from episode_operator.sandbox import errors
 from episode_operator.sandbox.session import Session
 from tests.runner.sandbox import LocalSandbox, eventually, local_sandbox
@@ -132,3 +134,117 @@ async def test_a_fork_bomb_does_not_starve_it(runner: Path) -> None:
         assert refused > 0
         await session.kill_all()
         assert (await session.exec("echo on", timeout_seconds=10)).stdout.data == b"on\n"
+
+
+RACES = {
+    "a link": ("os.symlink(outside, path)",),
+    "a directory with a file": ("os.mkdir(path)", "open(f'{path}/reward.txt', 'w').close()"),
+    "a parent that is a link": (
+        *("os.rename('logs', 'away')", "os.symlink(outside, 'logs')"),
+        *("os.remove('logs')", "os.rename('away', 'logs')"),
+    ),
+}
+
+
+@pytest.mark.parametrize("race", RACES)
+async def test_a_loop_against_a_fresh_directory(
+    session: Session, sandbox: LocalSandbox, race: str
+) -> None:
+    """It may make that fail, by a typed error, as long as it runs; never be followed."""
+    outside = sandbox.workdir / "outside"
+    outside.mkdir(mode=0o700)
+    (outside / "precious").write_text("kept")
+    (sandbox.workdir / "logs").mkdir()
+    moves = "".join(f"\n    try: {move}\n    except OSError: pass" for move in RACES[race])
+    code = (
+        f"import os\npath, outside = 'logs/verifier', '{outside}'\nwhile True:{moves}\n    print()"
+    )
+    await session.start_process("racer", ["python3", "-u", "-c", code])
+    ended: list[str] = []
+    while (await session.poll_process("racer")).status.output_bytes < 1000:
+        try:
+            await session.fresh_directory(
+                "logs/verifier", mode=0o711, owner="1234:1234", replace_parents=True
+            )
+        except errors.FileError as error:
+            ended.append(error.errno)
+    await session.kill_all()
+    assert all(ended) and "EINVAL" not in ended
+    assert (outside / "precious").read_text() == "kept"
+    # What the loop makes outside itself is root's; the runner's would be the owner's.
+    assert outside.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_uid for path in (outside, *outside.iterdir())} == {0}
+    await session.fresh_directory("logs/verifier", mode=0o711, replace_parents=True)
+    assert (await session.list_directory("logs/verifier", refuse_links=True)).entries == ()
+
+
+LEFTOVERS = {
+    "modes that forbid all": "mkdir -p a/b/c && touch a/b/c/file && chmod 0 a/b/c a/b a . && cd /",
+    "5,000 levels": """python3 -c "
+import os
+for _ in range(5000): os.mkdir('d'), os.chdir('d')" """,
+    "20,000 files": "seq 20000 | xargs touch",
+    "names with newlines": r"""touch "$(printf 'a\nb\n.')" && mkdir "$(printf '\n.')" """,
+    "a working directory": "mkdir b && cd b && { sleep 1000 & } && cd .. && sleep 1000 &",
+    "links that go out": "ln -s /etc all && ln -s / root && ln -s . self",
+    "pipes and sockets": """mkfifo pipe && python3 -c "
+import socket
+socket.socket(socket.AF_UNIX).bind('socket')" """,
+}
+
+
+@pytest.mark.parametrize("root", [True, False])
+async def test_nothing_is_left_in_a_fresh_directory(runner: Path, root: bool) -> None:
+    """By a runner that is root, and by one that has the rights of the agent only."""
+    poor = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all")
+    async with (
+        local_sandbox(runner, through=() if root else poor) as box,
+        box.session() as session,
+    ):
+        for name, leftover in LEFTOVERS.items():
+            script = f"mkdir -p logs/verifier; cd logs/verifier; {leftover}"
+            made = await session.exec(script, timeout_seconds=60)
+            assert made.exit_code == 0, f"{name}: {made.stderr.text()}"
+            await session.fresh_directory("logs/verifier", mode=0o755)
+            assert (await session.list_directory("logs/verifier")).entries == (), name
+            assert (await session.stat("logs/verifier")).mode == 0o755, name
+
+
+async def test_open_handles_do_not_reach_a_fresh_directory(runner: Path) -> None:
+    """Not through files and folders that were removed, nor on a mount point, which stays."""
+    code = """
+        import os, sys, time
+        handles = []
+        for name in ("plain", "mount"):
+            os.makedirs(f"{name}/sub", exist_ok=True)
+            handles.append(open(f"{name}/reward.txt", "w"))
+            handles.append(os.open(f"{name}/sub", os.O_DIRECTORY))
+            handles.append(os.open(name, os.O_DIRECTORY) if name == "plain" else None)
+        print("ready", flush=True)
+        sys.stdin.read()
+        for handle in handles:
+            if isinstance(handle, int):
+                try: os.open("reward.txt", os.O_CREAT | os.O_WRONLY, dir_fd=handle)
+                except FileNotFoundError: print("no way", flush=True)
+            elif handle:
+                handle.write("1"); handle.flush(); print("written", flush=True)
+    """
+    mount = 'mkdir mount && mount -t tmpfs tmpfs mount && exec "$@"'
+    async with (
+        local_sandbox(runner, through=("sh", "-c", mount, "sh")) as box,
+        box.session() as session,
+    ):
+        program = ["python3", "-c", textwrap.dedent(code)]
+        await session.start_process("holder", program, open_stdin=True)
+        await eventually(lambda: _wrote(session, "holder", b"ready\n"))
+        for folder in ("plain", "mount"):
+            await session.fresh_directory(folder)
+        await session.write_process("holder", b"", close_stdin=True)
+        told = b"ready\nwritten\nno way\nno way\nwritten\nno way\n"
+        await eventually(lambda: _wrote(session, "holder", told))
+        for folder in ("plain", "mount"):
+            assert (await session.list_directory(folder)).entries == ()
+
+
+async def _wrote(session: Session, process: str, data: bytes) -> bool:
+    return (await session.poll_process(process)).data == data

@@ -58,7 +58,10 @@ def ensure() -> None:
             "routes": [{"dst": "0.0.0.0/0"}],
         },
     }
-    conflist = {"cniVersion": "1.0.0", "name": POD_NETWORK, "plugins": [bridge]}
+    # On the bridge link-local IPv6 would go past the policies, which are about IPv4 here.
+    disabled = {f"net.ipv6.conf.{which}.disable_ipv6": "1" for which in ("all", "default")}
+    tuning = {"type": "tuning", "sysctl": disabled}
+    conflist = {"cniVersion": "1.0.0", "name": POD_NETWORK, "plugins": [bridge, tuning]}
     write_if_changed(CNI_CONFIG / "10-bridge.conflist", json.dumps(conflist, indent=2))
 
 

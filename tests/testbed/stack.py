@@ -94,7 +94,11 @@ def _values(stack: Stack, model: Path) -> dict[str, Any]:
     """Values of the chart for a node without GPU: vLLM and its model come from the node's disk."""
     environment = CACHE / "vllm" / "venv"
     return {
-        "operator": {"image": stack.images["operator"], "runnerImage": stack.images["runner"]},
+        "operator": {
+            "image": stack.images["operator"],
+            "runnerImage": stack.images["runner"],
+            "retryBackoffSeconds": 1,
+        },
         "vllm": {
             "enabled": True,
             "image": stack.images["vllm-cpu"],

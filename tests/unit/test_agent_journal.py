@@ -72,11 +72,12 @@ async def test_an_agent_that_ended_in_the_middle_of_a_turn_ends_there_again() ->
     await steps.take(journal, "turn-0")
     ended = await steps.take(journal, AGENT_ENDED)
     again = await Journal.load(store)
-    assert again.agent_ended
+    assert again.end_ahead
     await steps.take(again, "turn-0")
     with pytest.raises(AgentEndedError):
         await steps.take(again, "answers-0")
     assert await steps.take(again, AGENT_ENDED) == ended
+    assert not again.end_ahead
 
 
 async def test_a_step_cancelled_while_it_is_appended_is_recorded_once() -> None:

@@ -78,7 +78,10 @@ def test_a_retry_keeps_what_happened_and_starts_afresh() -> None:
     seen = view(pod(phase="Running", containerStatuses=[container(RUNNING)]))
     made = advance(episode(), status.recorded(episode(), seen))
     made = advance(made, status.agent_completed(made, end="MaxTurns", turns=2, message="", now=NOW))
-    retried = status.next_attempt(made, Failure(NoVerdictReason.OOM_KILLED, "memory"), NOW)
+    pause = timedelta(seconds=20)
+    failure = Failure(NoVerdictReason.OOM_KILLED, "memory")
+    retried = status.next_attempt(made, failure, NOW, pause=pause)
+    assert retried.retry_time == NOW + pause
     assert retried.attempt == 1
     assert (retried.pod_name, retried.pod_uid, retried.turns) == (None, None, None)
     (record,) = retried.attempts

@@ -43,8 +43,8 @@ def episodes(page: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("reason", NoVerdictReason)
-def test_every_reason_has_a_row_in_operations(reason: NoVerdictReason) -> None:
-    assert f"\n| `{reason}` |" in (ROOT / "docs" / "operations.md").read_text()
+def test_every_reason_has_a_row_in_verdicts(reason: NoVerdictReason) -> None:
+    assert f"| NoVerdict | `{reason}` |" in (ROOT / "docs" / "verdicts.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -42,6 +42,10 @@ FINISHED = EpisodeStatus(
 )
 
 
+def retrying(at: float) -> EpisodeStatus:
+    return EpisodeStatus(attempt=1, retry_time=datetime.fromtimestamp(at, UTC))
+
+
 def observed(**changes: Any) -> step.Observed:
     return replace(step.Observed(now=NOW, created=NOW - 5, status=EpisodeStatus()), **changes)
 
@@ -50,6 +54,32 @@ def observed(**changes: Any) -> step.Observed:
     ("name", "seen", "action"),
     [
         ("new", observed(), step.CreatePod()),
+        (
+            "pause before a retry",
+            observed(status=retrying(NOW + 9)),
+            step.Wait(NOW + 9),
+        ),
+        (
+            "the pause never outlasts the Episode",
+            observed(
+                created=NOW - 7195,
+                status=retrying(NOW + 9),
+            ),
+            step.Wait(NOW + 5),
+        ),
+        (
+            "the pause is over",
+            observed(status=retrying(NOW)),
+            step.CreatePod(),
+        ),
+        (
+            "pods of the failed attempt go before the pause",
+            observed(
+                stale_pods=True,
+                status=retrying(NOW + 9),
+            ),
+            step.DeletePods(),
+        ),
         ("earlier pod left", observed(stale_pods=True), step.DeletePods()),
         ("created, not recorded", observed(pod=POD), step.RecordPod(POD)),
         ("recorded, nobody drives", observed(pod=POD, status=RECORDED), step.Drive(POD)),
@@ -156,7 +186,8 @@ def test_time_to_live(ttl: int, deleted: bool) -> None:
 
 
 def test_deadlines_nest() -> None:
-    limits = deadlines(spec())
-    assert limits.tool < limits.agent < limits.pod
-    assert limits.verifier_command < limits.pod
-    assert limits.start + limits.setup + limits.agent + limits.verifier_command < limits.pod
+    made = spec(task={"image": "i", "instruction": "x", "setup": {"script": "true"}})
+    limits = deadlines(made)
+    assert limits.tool < made.agent.timeout_seconds
+    inside = limits.start + 300 + made.agent.timeout_seconds + made.plan[0].verifier.timeout_seconds
+    assert inside < limits.pod

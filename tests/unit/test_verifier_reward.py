@@ -1,10 +1,11 @@
 """Reward files are read strictly (cases.md 9)."""
 
+from collections.abc import Callable
+
 import pytest
 
-from episode_operator.lifecycle.outcome import Failure
 from episode_operator.verifier.composite import AgentUse, composite
-from episode_operator.verifier.reward import parse_json, parse_number
+from episode_operator.verifier.reward import InvalidRewardError, parse_json, parse_number
 
 
 @pytest.mark.parametrize(
@@ -12,7 +13,7 @@ from episode_operator.verifier.reward import parse_json, parse_number
     [("1", 1.0), ("0\n", 0.0), (" 0.5 \n", 0.5), ("-1e-3", -0.001), (".5", 0.5), ("1.", 1.0)],
 )
 def test_one_finite_number_is_a_reward(text: str, value: float) -> None:
-    assert parse_number(text) == value
+    assert parse_number(text.encode()) == value
 
 
 @pytest.mark.parametrize(
@@ -34,9 +35,8 @@ def test_one_finite_number_is_a_reward(text: str, value: float) -> None:
     ],
 )
 def test_anything_else_is_no_verdict(text: str) -> None:
-    result = parse_number(text)
-    assert isinstance(result, Failure)
-    assert result.reason == "RewardInvalid"
+    with pytest.raises(InvalidRewardError):
+        parse_number(text.encode())
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_anything_else_is_no_verdict(text: str) -> None:
     ],
 )
 def test_reward_json(text: str, reward: float, components: dict[str, float]) -> None:
-    assert parse_json(text) == (reward, components)
+    assert parse_json(text.encode()) == (reward, components)
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,19 @@ def test_reward_json(text: str, reward: float, components: dict[str, float]) -> 
         "[" * 100_000,
         '{"reward": ' + "9" * 5_000 + "}",
         '{"reward": ' + "9" * 400 + "}",
+        '{"reward": 1, "' + "x" * 129 + '": 1}',
+        '{"reward": 1, ' + ", ".join(f'"{n}": 1' for n in range(64)) + "}",
     ],
 )
 def test_any_other_reward_json_is_no_verdict(text: str) -> None:
-    result = parse_json(text)
-    assert isinstance(result, Failure)
-    assert result.reason == "RewardInvalid"
+    with pytest.raises(InvalidRewardError):
+        parse_json(text.encode())
+
+
+@pytest.mark.parametrize("parse", [parse_number, parse_json])
+def test_what_is_not_utf_8_is_no_verdict(parse: Callable[[bytes], object]) -> None:
+    with pytest.raises(InvalidRewardError, match="UTF-8"):
+        parse(b"1\xff")
 
 
 @pytest.mark.parametrize(

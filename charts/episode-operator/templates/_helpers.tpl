@@ -41,5 +41,8 @@ app.kubernetes.io/component: {{ .component }}
   verbs: [create]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
-  verbs: [create]
+  verbs: [list, create, delete]
+- apiGroups: [cilium.io]
+  resources: [ciliumnetworkpolicies]
+  verbs: [list, create, delete]
 {{- end }}

@@ -28,6 +28,7 @@ class CallRunner:
 
     session: Session
     tools: Toolbox
+    user: str | None
     timeout_seconds: int
     output_limit_bytes: int
 
@@ -65,6 +66,7 @@ class CallRunner:
         context = ToolContext(
             session=self.session,
             request_id=request_id,
+            user=self.user,
             timeout_seconds=self.timeout_seconds,
             output_limit_bytes=self.output_limit_bytes,
         )

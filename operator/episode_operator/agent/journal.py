@@ -50,9 +50,9 @@ class Journal:
         return cls(store, await store.journal_read())
 
     @property
-    def agent_ended(self) -> bool:
-        """Whether the agent's end is recorded."""
-        return any(entry["step"] == AGENT_ENDED for entry in self._entries)
+    def end_ahead(self) -> bool:
+        """Whether the agent's end is recorded at a place that is still to be walked."""
+        return any(entry["step"] == AGENT_ENDED for entry in self._entries[self._next :])
 
     async def once(
         self,

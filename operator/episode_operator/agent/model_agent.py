@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from episode_operator.agent import prompts
 from episode_operator.agent.calls import Call, CallRunner, count
 from episode_operator.agent.journal import Journal, Record
 from episode_operator.agent.report import AgentReport, Progress
 from episode_operator.api.reasons import AgentEnd
 from episode_operator.api.result import ModelReference, WeightSpan
+from episode_operator.api.step import Step
 from episode_operator.model import (
     Capabilities,
     ContextLimit,
@@ -38,7 +40,7 @@ class ModelAgent:
         reference: ModelReference,
         calls: CallRunner,
         journal: Journal,
-        opening: list[dict[str, Any]],
+        system_prompt: str | None,
         max_turns: int,
     ) -> None:
         self._client = client
@@ -48,24 +50,31 @@ class ModelAgent:
         self._reference = reference
         self._calls = calls
         self._journal = journal
-        self._opening = opening
+        self._system_prompt = system_prompt
         self._max_turns = max_turns
-        self._progress = Progress()
+        self._opening: list[dict[str, Any]] = []
+        self.progress = Progress()
         self._conversation: Conversation | None = None
 
-    async def run(self) -> AgentEnd:
-        """Act until the agent ends by itself; cancel it to end it for time.
+    async def run(self, step: Step, instruction: str) -> AgentEnd:
+        """Act on a step until the agent ends by itself; cancel it to end it for time.
+
+        The conversation goes on from step to step. Where a step ended in the middle of a turn
+        there is no place for another instruction: the agent has ended, and what it left is graded.
 
         Raises:
             ModelError, SandboxError: the model server or the sandbox failed.
         """
+        self.progress.tools.clear()
+        first = self.progress.turns
         try:
-            await self._journal.once("prompt", self._start, replay=self._restore)
-            for turn in range(self._max_turns):
+            if not await self._instruct(step, instruction):
+                return AgentEnd.AGENT_TIMEOUT
+            for turn in range(first, first + self._max_turns):
                 await self._journal.once(f"turn-{turn}", self._sample, replay=self._replay)
                 sampled = self._sampled()
-                self._progress.turns = turn + 1
-                self._progress.malformed_calls += len(sampled.malformed)
+                self.progress.turns = turn + 1
+                self.progress.malformed_calls += len(sampled.malformed)
                 if not _wants_answer(sampled):
                     return AgentEnd.NATURAL_FINISH
                 answered = await self._journal.once(
@@ -80,15 +89,33 @@ class ModelAgent:
             return AgentEnd.CONTEXT_LIMIT
         return AgentEnd.MAX_TURNS
 
-    def report(self, end: AgentEnd) -> AgentReport:
+    async def _instruct(self, step: Step, instruction: str) -> bool:
+        """Open the conversation, or go on in it; False where that is not possible."""
+        if self._conversation is None:
+            self._opening = prompts.opening(self._system_prompt, instruction)
+            await self._journal.once("prompt", self._start, replay=self._restore)
+            return True
+        if self._conversation.pending is None:
+            return False
+        messages = prompts.opening(None, instruction, first=False)
+        await self._journal.once(
+            f"prompt-{step.name}", partial(self._go_on, messages), replay=self._replay
+        )
+        return True
+
+    async def _go_on(self, messages: list[dict[str, Any]]) -> Record:
+        await self._live().append(messages)
+        return {"records": self._live().new_records().decode()}
+
+    def report(self, end: AgentEnd | None) -> AgentReport:
         """What was gathered so far."""
         conversation = self._conversation
         if conversation is None:
-            return AgentReport(end, self._progress, self._opening, model=self._reference)
+            return AgentReport(end, self.progress, self._opening, model=self._reference)
         row = conversation.row()
         return AgentReport(
             end=end,
-            progress=self._progress,
+            progress=self.progress,
             messages=conversation.messages,
             row=row,
             weight_versions=[
@@ -129,17 +156,17 @@ class ModelAgent:
 
     def _replay(self, recorded: Record) -> None:
         self._live().replay(recorded["records"].encode())
-        self._progress.model_seconds += recorded.get("modelSeconds", 0.0)
+        self.progress.model_seconds += recorded.get("modelSeconds", 0.0)
 
     def _replay_answers(self, recorded: Record) -> None:
         self._replay(recorded)
-        count(self._progress, recorded)
+        count(self.progress, recorded)
 
     async def _sample(self) -> Record:
         started = time.monotonic()
         await self._live().sample()
         seconds = round(time.monotonic() - started, 3)
-        self._progress.model_seconds += seconds
+        self.progress.model_seconds += seconds
         return {"records": self._live().new_records().decode(), "modelSeconds": seconds}
 
     async def _answer(self, sampled: SampledTurn) -> Record:
@@ -148,7 +175,7 @@ class ModelAgent:
             for number, call in enumerate(sampled.calls)
         ]
         answered = await self._calls.run(sampled.index, calls)
-        count(self._progress, answered)
+        count(self.progress, answered)
         messages = [*answered.pop("messages"), *_corrections(sampled)]
         try:
             await self._live().append(messages)

@@ -1,10 +1,14 @@
 """The oracle: runs the task's own solution, so that a task and its verifier can be checked."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from episode_operator.agent import prompts
 from episode_operator.agent.journal import Journal, Record
 from episode_operator.agent.report import AgentReport, Progress
 from episode_operator.api.reasons import AgentEnd
+from episode_operator.api.step import Step
 from episode_operator.api.task import Solution
 from episode_operator.sandbox.errors import CommandNotStarted
 from episode_operator.sandbox.memory import check_memory
@@ -25,44 +29,53 @@ class OracleAgent:
         self,
         *,
         session: Session,
-        solution: Solution,
-        timeout_seconds: int,
+        user: str | None,
+        timeouts: Callable[[Step], int],
         output_limit_bytes: int,
         journal: Journal,
-        opening: list[dict[str, Any]],
+        system_prompt: str | None,
     ) -> None:
         self._session = session
-        self._solution = solution
-        self._timeout = timeout_seconds
+        self._user = user
+        self._timeouts = timeouts
         self._output_limit = output_limit_bytes
         self._journal = journal
-        self._messages = list(opening)
-        self._progress = Progress()
+        self._system_prompt = system_prompt
+        self._messages: list[dict[str, Any]] = []
+        self.progress = Progress()
 
-    async def run(self) -> AgentEnd:
-        """Run the solution; its exit code does not count, what it leaves behind does.
+    async def run(self, step: Step, instruction: str) -> AgentEnd:
+        """Run the step's solution; its exit code does not count, what it leaves behind does.
 
         Raises:
             OracleError: there is no shell to run it.
             SandboxError: the sandbox failed.
         """
-        ran = await self._journal.once("oracle", self._solve)
+        assert step.solution is not None  # CEL admits no oracle without
+        key = f"oracle-{self.progress.turns}"
+        self._messages += prompts.opening(
+            self._system_prompt, instruction, first=not self._messages
+        )
+        solve = partial(self._solve, key, step.solution, self._timeouts(step))
+        ran = await self._journal.once(key, solve)
         self._messages.append({"role": "assistant", "content": ran["output"]})
-        self._progress.turns = 1
-        self._progress.tools.update(_ORACLE_TOOLS)
-        self._progress.tool_seconds += ran["seconds"]
+        self.progress.turns += 1
+        self.progress.tools = set(_ORACLE_TOOLS)
+        self.progress.tool_seconds += ran["seconds"]
         return AgentEnd.AGENT_TIMEOUT if ran["timedOut"] else AgentEnd.ORACLE_COMPLETED
 
-    def report(self, end: AgentEnd) -> AgentReport:
+    def report(self, end: AgentEnd | None) -> AgentReport:
         """What was done; an oracle has no tokens."""
-        return AgentReport(end=end, progress=self._progress, messages=self._messages)
+        return AgentReport(end=end, progress=self.progress, messages=self._messages)
 
-    async def _solve(self) -> Record:
+    async def _solve(self, key: str, solution: Solution, timeout_seconds: int) -> Record:
         try:
             result = await self._session.exec(
-                self._solution.script,
-                timeout_seconds=self._timeout,
-                request_id="oracle",
+                solution.script,
+                timeout_seconds=timeout_seconds,
+                request_id=key,
+                env={variable.name: variable.value for variable in solution.env},
+                user=self._user,
                 shell="auto",
                 merge_output=True,
                 output_limit_bytes=self._output_limit,

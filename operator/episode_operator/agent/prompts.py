@@ -8,9 +8,11 @@ DEFAULT_SYSTEM_PROMPT = (
 )
 
 
-def opening(system_prompt: str | None, instruction: str) -> list[dict[str, Any]]:
-    """The first messages of an episode."""
-    return [
-        {"role": "system", "content": system_prompt or DEFAULT_SYSTEM_PROMPT},
-        {"role": "user", "content": instruction},
-    ]
+def opening(
+    system_prompt: str | None, instruction: str, *, first: bool = True
+) -> list[dict[str, Any]]:
+    """The messages that open an episode, or a later step of it."""
+    user = {"role": "user", "content": instruction}
+    if not first:
+        return [user]
+    return [{"role": "system", "content": system_prompt or DEFAULT_SYSTEM_PROMPT}, user]

@@ -24,11 +24,12 @@ class Progress:
 class AgentReport:
     """The agent's end, its conversation, and for a model its training row.
 
+    `end` is None when the sandbox or the model server failed while it acted.
     `row` is a results.payload.TokenRow made of the model's token buffer, or None for agents that
     sample nothing.
     """
 
-    end: AgentEnd
+    end: AgentEnd | None
     progress: Progress
     messages: list[dict[str, Any]]
     row: Any = None

@@ -1,6 +1,7 @@
 """`python -m episode_operator.api [--check]`: write what is generated from the models, or check it.
 
-Run it in the repository's root: it writes crds/, the chart's copy of them, and docs/reference.md.
+Run it in the repository's root: it writes crds/, the chart's copy of them,
+docs/reference.md and docs/verdicts.md.
 """
 
 from pathlib import Path
@@ -10,11 +11,12 @@ import typer
 import yaml
 
 from episode_operator.api.crd import definitions
-from episode_operator.api.reference import markdown
+from episode_operator.api.reference import markdown, verdicts
 
 _HEADER = "# Generated from operator/episode_operator/api by `make crds`; do not edit.\n"
 _FOLDERS = (Path("crds"), Path("charts/episode-operator/files/crds"))
 _REFERENCE = Path("docs/reference.md")
+_VERDICTS = Path("docs/verdicts.md")
 
 
 def generated() -> dict[Path, str]:
@@ -24,7 +26,7 @@ def generated() -> dict[Path, str]:
         for name, definition in definitions().items()
     }
     files = {folder / name: text for folder in _FOLDERS for name, text in texts.items()}
-    return {**files, _REFERENCE: markdown()}
+    return {**files, _REFERENCE: markdown(), _VERDICTS: verdicts()}
 
 
 def main(check: Annotated[bool, typer.Option(help="Fail if a file differs.")] = False) -> None:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from episode_operator.api.base import ApiModel, PositiveSeconds, cel, validations
+from episode_operator.api.base import ApiModel, PositiveSeconds, UserName, cel, validations
 
 
 class AgentKind(StrEnum):
@@ -33,11 +33,6 @@ class Agent(ApiModel):
     model_config = ConfigDict(
         json_schema_extra=validations(
             cel(
-                "self.kind != 'Scripted' || (has(self.script) && self.script.size() > 0)",
-                "script must list at least one tool call when kind is Scripted",
-                field_path=".script",
-            ),
-            cel(
                 "self.kind == 'Scripted' || !has(self.script) || self.script.size() == 0",
                 "script is only for kind Scripted",
                 field_path=".script",
@@ -53,6 +48,11 @@ class Agent(ApiModel):
     kind: AgentKind = Field(
         default=AgentKind.MODEL,
         description="Model samples from vLLM, Oracle runs task.solution, Scripted runs script.",
+    )
+    user: UserName | None = Field(
+        default=None,
+        description="User the agent's tools act as, if not the container's own; needs a container "
+        "that runs as root. Such an agent cannot change the image or the tests' tools.",
     )
     max_turns: int = Field(
         default=32, description="Turns after which the agent is stopped and graded.", ge=1, le=1000

@@ -42,6 +42,10 @@ ObjectName = Annotated[
 ]
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
 FileMode = Annotated[str, Field(pattern=r"^0?[0-7]{3}$")]
+UserName = Annotated[
+    str, Field(pattern=r"^([a-z_][a-z0-9_.-]*|[0-9]{1,10})(:([a-z_][a-z0-9_.-]*|[0-9]{1,10}))?$")
+]
+"""A user of the image, by name or number, with :group if the group is another than its own."""
 
 
 class EnvVar(ApiModel):
@@ -59,6 +63,18 @@ class KeySelector(ApiModel):
 
 
 _ONE_SOURCE = "exactly one of configMapKeyRef, secretKeyRef must be set"
+
+
+class Archive(ApiModel):
+    """Many files at once: a gzipped tar in numbered ConfigMaps, unpacked under a folder."""
+
+    path: AbsolutePath = Field(description="Folder to unpack it in; made when it is missing.")
+    sha256: str = Field(description="Of the gzipped tar, hex.", pattern=r"^[0-9a-f]{64}$")
+    parts: list[ObjectName] = Field(
+        description="ConfigMaps whose binaryData.part hold it, in order.",
+        min_length=1,
+        max_length=1024,
+    )
 
 
 class ContentSource(ApiModel):

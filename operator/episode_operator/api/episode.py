@@ -6,9 +6,17 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from episode_operator.api.agent import Agent, AgentKind, Model
-from episode_operator.api.base import ApiModel, ObjectName, PositiveSeconds, cel, validations
+from episode_operator.api.base import (
+    AbsolutePath,
+    ApiModel,
+    ObjectName,
+    PositiveSeconds,
+    cel,
+    validations,
+)
 from episode_operator.api.reasons import ConditionType, Phase, Verdict
 from episode_operator.api.sandbox import Sandbox
+from episode_operator.api.step import Step, StepReward, Steps
 from episode_operator.api.task import Task
 from episode_operator.api.verifier import Verifier
 
@@ -21,6 +29,9 @@ class Group(ApiModel):
 
 
 _SETUP_SECONDS = "(has(self.task.setup) ? self.task.setup.timeoutSeconds : 0)"
+_NO_STEPS = "(!has(self.steps) || self.steps.size() == 0)"
+_MAY_BE_ROOT = "(!has(self.task.user) || self.task.user == 0)"
+_SCRIPT = "(has(self.agent.script) && self.agent.script.size() > 0)"
 
 
 class EpisodeSpec(ApiModel):
@@ -35,17 +46,60 @@ class EpisodeSpec(ApiModel):
                 field_path=".agent.kind",
             ),
             cel(
-                "self.agent.kind != 'Oracle' || has(self.task.solution)",
-                "task.solution must be set when agent.kind is Oracle",
+                f"{_MAY_BE_ROOT} || !has(self.agent.user)",
+                "agent.user needs a container that runs as root; leave task.user out",
+                field_path=".agent.user",
+            ),
+            cel(
+                f"{_MAY_BE_ROOT} || !({_NO_STEPS} ? has(self.verifier.user) : "
+                "self.steps.exists(s, has(s.verifier.user)))",
+                "verifier.user needs a container that runs as root; leave task.user out",
+                field_path=".task.user",
+            ),
+            cel(
+                f"has(self.verifier) == {_NO_STEPS}",
+                "verifier must be set when there are no steps; with steps each has its own",
+                field_path=".verifier",
+            ),
+            cel(
+                "(has(self.task.instruction) || has(self.task.instructionFrom)) == " + _NO_STEPS,
+                "exactly one of instruction, instructionFrom must be set when there are no steps; "
+                "with steps each has its own",
+                field_path=".task.instruction",
+            ),
+            cel(
+                f"self.agent.kind != 'Oracle' || ({_NO_STEPS} ? has(self.task.solution) : "
+                "self.steps.all(s, has(s.solution)))",
+                "task.solution, or that of each step, must be set when agent.kind is Oracle",
                 field_path=".task.solution",
             ),
             cel(
-                "self.agent.kind == 'Oracle' || !has(self.task.solution)",
+                "self.agent.kind == 'Oracle' || (!has(self.task.solution) && "
+                f"({_NO_STEPS} || !self.steps.exists(s, has(s.solution))))",
                 "task.solution is only for agent.kind Oracle, so that no agent can see it",
                 field_path=".task.solution",
             ),
             cel(
-                "self.activeDeadlineSeconds >= self.agent.timeoutSeconds + "
+                f"self.agent.kind != 'Scripted' || ({_NO_STEPS} ? {_SCRIPT} : "
+                "self.steps.all(s, has(s.script) && s.script.size() > 0))",
+                "script must list at least one tool call when kind is Scripted, for each step "
+                "when there are steps",
+                field_path=".agent.script",
+            ),
+            cel(
+                f"{_NO_STEPS} || !has(self.task.solution) && !{_SCRIPT}",
+                "with steps each has its own solution and script",
+                field_path=".steps",
+            ),
+            cel(
+                f"{_NO_STEPS} || self.activeDeadlineSeconds >= {_SETUP_SECONDS} + "
+                "self.steps.map(s, s.verifier.timeoutSeconds + (has(s.agentTimeoutSeconds) ? "
+                "s.agentTimeoutSeconds : self.agent.timeoutSeconds)).sum()",
+                "activeDeadlineSeconds must be at least the time limits of all steps together",
+                field_path=".activeDeadlineSeconds",
+            ),
+            cel(
+                f"!{_NO_STEPS} || self.activeDeadlineSeconds >= self.agent.timeoutSeconds + "
                 f"self.verifier.timeoutSeconds + {_SETUP_SECONDS}",
                 "activeDeadlineSeconds must be at least agent.timeoutSeconds + "
                 "verifier.timeoutSeconds + task.setup.timeoutSeconds",
@@ -55,7 +109,27 @@ class EpisodeSpec(ApiModel):
     )
 
     task: Task = Field(description="What the agent is asked to do, and in which image.")
-    verifier: Verifier = Field(description="The contract that turns the final state into a reward.")
+    verifier: Verifier | None = Field(
+        default=None,
+        description="The contract that turns the final state into a reward; needed unless there "
+        "are steps.",
+    )
+    steps: Steps = Field(
+        default=[],
+        description="A task in steps: in each the agent gets another instruction in the same "
+        "sandbox, and a verifier of the step's own gives its reward.",
+    )
+    step_reward: StepReward = Field(
+        default=StepReward.MEAN,
+        description="Mean of the rewards of the steps that were reached, or the Final one, that of "
+        "the last step reached.",
+    )
+    artifacts: list[AbsolutePath] = Field(
+        default=[],
+        description="Files and folders kept with the result, as they are after the verification; "
+        "what the verifier left in /logs is kept when asked for here.",
+        max_length=64,
+    )
     agent: Agent = Field(default=Agent(), description="Who acts, with which tools and limits.")
     model: Model | None = Field(
         default=None, description="The model server; needed when agent.kind is Model."
@@ -85,6 +159,28 @@ class EpisodeSpec(ApiModel):
     def needs_model(self) -> bool:
         """Whether the agent samples from a model server."""
         return self.agent.kind is AgentKind.MODEL
+
+    @property
+    def plan(self) -> tuple[Step, ...]:
+        """The steps; an Episode without any is one step without a name."""
+        if self.steps:
+            return tuple(self.steps)
+        assert self.verifier is not None  # CEL admits no Episode without
+        return (
+            Step.model_construct(
+                name="",
+                instruction=self.task.instruction,
+                instruction_from=self.task.instruction_from,
+                files=[],
+                archives=[],
+                setup=None,
+                solution=self.task.solution,
+                script=self.agent.script,
+                verifier=self.verifier,
+                agent_timeout_seconds=None,
+                min_reward={},
+            ),
+        )
 
 
 class Condition(ApiModel):
@@ -125,6 +221,9 @@ class EpisodeStatus(ApiModel):
     attempt: int = Field(default=0, description="Number of the current pod, from 0.", ge=0)
     attempts: list[AttemptStatus] = Field(
         default=[], description="Earlier pods and why they ended.", max_length=16
+    )
+    retry_time: datetime | None = Field(
+        default=None, description="When the next attempt starts, after a failed one."
     )
     pod_name: str | None = Field(default=None, description="Name of the current pod.")
     pod_uid: str | None = Field(default=None, description="Uid of the current pod.")

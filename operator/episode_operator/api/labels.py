@@ -7,6 +7,8 @@ EPISODE_NAME = "episodes.dev/episode"
 ATTEMPT = "episodes.dev/attempt"
 GROUP_NAME = "episodes.dev/group"
 FIELD_MANAGER = "episode-operator"
+SIDECAR_PREFIX = "sidecar-"
+"""Begins the name of a sidecar's container; no other container's name begins so."""
 
 _LABEL_MAX = 63
 _NAME_MAX = 253

@@ -1,4 +1,4 @@
-"""The closed lists of condition types and reasons; docs/operations.md explains them."""
+"""The closed lists of condition types and reasons; docs/verdicts.md explains them."""
 
 from enum import StrEnum
 
@@ -49,8 +49,11 @@ class NoVerdictReason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
     CONTAINER_FAILED = "ContainerFailed"
+    SIDECAR_FAILED = "SidecarFailed"
     OOM_KILLED = "OOMKilled"
     EVICTED = "Evicted"
+    PREEMPTED = "Preempted"
+    NODE_LOST = "NodeLost"
     POD_DEADLINE_EXCEEDED = "PodDeadlineExceeded"
     POD_LOST = "PodLost"
     SESSION_LOST = "SessionLost"
@@ -86,27 +89,3 @@ class NoVerdictReason(StrEnum):
     PYTHON_MISSING = "PythonMissing"
     # The Episode as a whole.
     DEADLINE_EXCEEDED = "DeadlineExceeded"
-
-
-INFRASTRUCTURE = frozenset(
-    {
-        NoVerdictReason.IMAGE_PULL_FAILED,
-        NoVerdictReason.UNSCHEDULABLE,
-        NoVerdictReason.START_DEADLINE_EXCEEDED,
-        NoVerdictReason.CONTAINER_FAILED,
-        NoVerdictReason.OOM_KILLED,
-        NoVerdictReason.EVICTED,
-        NoVerdictReason.POD_DEADLINE_EXCEEDED,
-        NoVerdictReason.POD_LOST,
-        NoVerdictReason.SESSION_LOST,
-        NoVerdictReason.SANDBOX_REPLACED,
-        NoVerdictReason.SANDBOX_ERROR,
-        NoVerdictReason.NETWORK_NOT_ENFORCED,
-        NoVerdictReason.MODEL_UNAVAILABLE,
-        NoVerdictReason.MODEL_OVERLOADED,
-        NoVerdictReason.MODEL_TIMEOUT,
-        NoVerdictReason.MODEL_BAD_RESPONSE,
-        NoVerdictReason.INTERNAL_ERROR,
-    }
-)
-"""Reasons that a fresh pod may cure; all others would fail alike and are not retried."""

@@ -1,9 +1,11 @@
-"""The reference of the custom resources, as Markdown, from their CRDs."""
+"""The reference pages, as Markdown: the custom resources, and the decision table."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from episode_operator.api.crd import definitions
+from episode_operator.api.decisions import TABLE, Contract, Decision
+from episode_operator.api.reasons import Verdict
 
 _INTRODUCTION = """\
 # Reference of the custom resources
@@ -80,3 +82,45 @@ def markdown() -> str:
         rules = "\n".join(_rules(schema["properties"]["spec"], "spec"))
         parts.append(f"### {names['kind']} rules checked at apply\n\n{rules}\n")
     return "\n".join(parts)
+
+
+_VERDICTS = """\
+# Verdicts
+
+What can happen to an Episode, and what becomes of it. Generated from
+`operator/episode_operator/api/decisions.py` by `make crds`; do not edit. The operator decides by
+the same table, and tests go through it row by row.
+
+However the agent ends (`NaturalFinish`, `MaxTurns`, `ContextLimit`, `AgentTimeout`,
+`OracleCompleted`, `ScriptCompleted`), what it left is verified. An exit status is never guessed:
+where the answer to a command was lost, how it ended is unknown, and there is no verdict.
+"""
+
+_COLUMNS = (
+    "what happened",
+    "contract",
+    "verdict",
+    "reason",
+    "retried on a fresh pod",
+    "what to do",
+)
+
+
+def _row(decision: Decision) -> tuple[str, ...]:
+    every = decision.contracts == frozenset(Contract)
+    contracts = "any" if every else ", ".join(f"`{c}`" for c in Contract if c in decision.contracts)
+    retried = "yes" if decision.retry else "no"
+    return (
+        decision.what,
+        contracts,
+        decision.verdict,
+        f"`{decision.reason}`",
+        retried if decision.verdict is Verdict.NO_VERDICT else "",
+        decision.advice,
+    )
+
+
+def verdicts() -> str:
+    """docs/verdicts.md."""
+    rows = [_COLUMNS, ("---",) * len(_COLUMNS), *map(_row, TABLE)]
+    return "\n".join([_VERDICTS, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"

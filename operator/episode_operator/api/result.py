@@ -60,7 +60,9 @@ class Blob(ApiModel):
         )
     )
 
-    encoding: Literal["safetensors+zstd", "json+zstd"] = Field(description="How to decode it.")
+    encoding: Literal["safetensors+zstd", "json+zstd", "tar+gzip"] = Field(
+        description="How to decode it."
+    )
     sha256: str = Field(description="Of the stored bytes, hex.", pattern=r"^[0-9a-f]{64}$")
     size: int = Field(description="Stored bytes.", ge=0)
     inline: str | None = Field(default=None, description="The bytes, base64.")
@@ -68,6 +70,18 @@ class Blob(ApiModel):
         default=None,
         description="ConfigMaps whose binaryData.part hold the bytes, in order.",
         max_length=1024,
+    )
+
+
+class StepResult(ApiModel):
+    """How one step of a task in steps ended."""
+
+    name: str = Field(description="Name of the step.")
+    verdict: Verdict = Field(description="Passed, Failed or NoVerdict.")
+    reason: str = Field(description="Why.")
+    reward: float | None = Field(default=None, description="Its reward; absent without a verdict.")
+    reward_components: dict[str, float] = Field(
+        default={}, description="What the reward is made of, by the contract's names."
     )
 
 
@@ -107,6 +121,9 @@ class EpisodeResultSpec(ApiModel):
         default={}, description="What the reward is made of, by the contract's names."
     )
     harness: str = Field(description="The contract that scored it: pytest, testScript or testCode.")
+    steps: list[StepResult] = Field(
+        default=[], description="The steps that were reached, in order.", max_length=32
+    )
     agent_kind: AgentKind = Field(description="Who acted.")
     agent_end: str | None = Field(
         default=None, description="Why the agent stopped; absent when it did not get to an end."
@@ -123,6 +140,12 @@ class EpisodeResultSpec(ApiModel):
         description="The training row (docs/payload.md); absent for agents that sample nothing.",
     )
     messages: Blob | None = Field(default=None, description="The conversation, as a JSON list.")
+    artifacts: Blob | None = Field(
+        default=None, description="What `artifacts` asked for and was there, as a gzipped tar."
+    )
+    artifacts_missing: dict[str, str] = Field(
+        default={}, description="Paths of `artifacts` that were not kept, and why."
+    )
     verifier_output: str = Field(
         default="", description="The end of the verifier's output.", max_length=16_384
     )

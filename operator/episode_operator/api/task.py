@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 from episode_operator.api.base import (
     AbsolutePath,
     ApiModel,
+    Archive,
     ContentSource,
     EnvVar,
     File,
@@ -34,6 +35,12 @@ class Solution(ApiModel):
     files: list[File] = Field(
         default=[], description="Files the script needs, written before it runs.", max_length=64
     )
+    archives: list[Archive] = Field(
+        default=[], description="More of them, as archives.", max_length=8
+    )
+    env: list[EnvVar] = Field(
+        default=[], description="Environment of the script, added to the image's.", max_length=64
+    )
 
 
 class Task(ApiModel):
@@ -42,8 +49,8 @@ class Task(ApiModel):
     model_config = ConfigDict(
         json_schema_extra=validations(
             cel(
-                "has(self.instruction) != has(self.instructionFrom)",
-                "exactly one of instruction, instructionFrom must be set",
+                "!(has(self.instruction) && has(self.instructionFrom))",
+                "at most one of instruction, instructionFrom may be set",
             )
         )
     )
@@ -55,7 +62,10 @@ class Task(ApiModel):
         pattern=r"^[^\s]+$",
     )
     instruction: str | None = Field(
-        default=None, description="What the agent is asked to do.", min_length=1, max_length=262_144
+        default=None,
+        description="What the agent is asked to do; each step has its own when there are steps.",
+        min_length=1,
+        max_length=262_144,
     )
     instruction_from: ContentSource | None = Field(
         default=None, description="Where the instruction comes from instead."
@@ -78,6 +88,9 @@ class Task(ApiModel):
     )
     files: list[File] = Field(
         default=[], description="Files written before setup runs.", max_length=64
+    )
+    archives: list[Archive] = Field(
+        default=[], description="More of them, as archives.", max_length=8
     )
     setup: Setup | None = Field(default=None, description="Script run before the agent starts.")
     solution: Solution | None = Field(

@@ -1,23 +1,22 @@
 """Makes the agent an Episode asks for."""
 
-from typing import Any, Protocol
+from functools import partial
+from typing import Protocol
 
-from episode_operator.agent import prompts
 from episode_operator.agent.calls import CallRunner
 from episode_operator.agent.journal import Journal
 from episode_operator.agent.model_agent import ModelAgent
 from episode_operator.agent.oracle import OracleAgent
-from episode_operator.agent.report import AgentReport
+from episode_operator.agent.report import AgentReport, Progress
 from episode_operator.agent.scripted import ScriptedAgent
 from episode_operator.agent.tools import toolbox
 from episode_operator.api.agent import AgentKind
 from episode_operator.api.episode import Episode
 from episode_operator.api.reasons import AgentEnd
 from episode_operator.api.result import ModelReference
-from episode_operator.controller import inputs
+from episode_operator.api.step import Step
 from episode_operator.controller.models import ModelPool
-from episode_operator.kube.client import KubernetesClient
-from episode_operator.lifecycle.deadlines import deadlines
+from episode_operator.lifecycle.deadlines import agent_seconds, deadlines
 from episode_operator.model import SamplingConfig
 from episode_operator.sandbox.session import Session
 
@@ -25,70 +24,59 @@ from episode_operator.sandbox.session import Session
 class Agent(Protocol):
     """An agent of any kind."""
 
-    async def run(self) -> AgentEnd:
-        """Act until the agent ends by itself; cancelled to end it for time."""
+    @property
+    def progress(self) -> Progress:
+        """Counts and times so far, of all steps."""
 
-    def report(self, end: AgentEnd) -> AgentReport:
-        """What it leaves behind."""
+    async def run(self, step: Step, instruction: str) -> AgentEnd:
+        """Act on a step until the agent ends by itself; cancelled to end it for time."""
+
+    def report(self, end: AgentEnd | None) -> AgentReport:
+        """What it leaves behind; None is the end of an agent that was interrupted."""
 
 
 class AgentFactory:
     """Makes agents; holds what all of them share."""
 
-    def __init__(self, client: KubernetesClient, models: ModelPool) -> None:
-        self._client = client
+    def __init__(self, models: ModelPool) -> None:
         self._models = models
 
     async def make(self, episode: Episode, session: Session, journal: Journal) -> Agent:
         """The Episode's agent.
 
         Raises:
-            InvalidInputError: the instruction's reference leads nowhere.
             ModelError: the model server cannot be used.
         """
         spec = episode.spec
-        opening = await self._opening(episode)
         if spec.agent.kind is AgentKind.ORACLE:
-            assert spec.task.solution is not None  # CEL admits no oracle without
             return OracleAgent(
                 session=session,
-                solution=spec.task.solution,
-                timeout_seconds=deadlines(spec).agent,
+                user=spec.agent.user,
+                timeouts=partial(agent_seconds, spec),
                 output_limit_bytes=spec.agent.output_limit_bytes,
                 journal=journal,
-                opening=opening,
+                system_prompt=spec.agent.system_prompt,
             )
         calls = CallRunner(
             session=session,
             tools=toolbox(
                 spec.agent.toolsets if spec.needs_model else ["terminal", "file"],
             ),
+            user=spec.agent.user,
             timeout_seconds=deadlines(spec).tool,
             output_limit_bytes=spec.agent.output_limit_bytes,
         )
         if spec.agent.kind is AgentKind.SCRIPTED:
             return ScriptedAgent(
-                script=spec.agent.script,
                 calls=calls,
                 journal=journal,
-                opening=opening,
+                system_prompt=spec.agent.system_prompt,
                 max_turns=spec.agent.max_turns,
             )
-        return await self._model_agent(episode, calls, journal, opening)
-
-    async def _opening(self, episode: Episode) -> list[dict[str, Any]]:
-        task = episode.spec.task
-        instruction = await inputs.text(
-            self._client, episode.namespace, task.instruction, task.instruction_from
-        )
-        return prompts.opening(episode.spec.agent.system_prompt, instruction)
+        return await self._model_agent(episode, calls, journal)
 
     async def _model_agent(
-        self,
-        episode: Episode,
-        calls: CallRunner,
-        journal: Journal,
-        opening: list[dict[str, Any]],
+        self, episode: Episode, calls: CallRunner, journal: Journal
     ) -> ModelAgent:
         model = episode.spec.model
         assert model is not None  # CEL admits no model agent without
@@ -113,6 +101,6 @@ class AgentFactory:
             ),
             calls=calls,
             journal=journal,
-            opening=opening,
+            system_prompt=episode.spec.agent.system_prompt,
             max_turns=episode.spec.agent.max_turns,
         )

@@ -1,53 +1,40 @@
-"""Drives one pod from running to an outcome: setup, agent, verification.
+"""Drives one pod from running to an outcome: setup, agent, verification, step by step.
 
 Each step goes through the journal in the pod, so that another operator goes on where this one
 stopped. Every error ends in a Failure with a reason of the closed list, or is the operator's own.
 """
 
 import asyncio
-import hashlib
+import base64
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
-
-import aiohttp
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from episode_operator.agent.journal import AGENT_ENDED, AgentEndedError, Journal, Record
 from episode_operator.agent.oracle import OracleError
-from episode_operator.agent.report import AgentReport
-from episode_operator.api.base import File
 from episode_operator.api.episode import Episode
 from episode_operator.api.reasons import AgentEnd, NoVerdictReason, Verdict
-from episode_operator.controller import inputs
-from episode_operator.controller.agents import Agent, AgentFactory
+from episode_operator.api.result import StepResult
+from episode_operator.api.step import Step
+from episode_operator.controller import artifacts, inputs, preparation
+from episode_operator.controller.agents import Agent
 from episode_operator.controller.inputs import InvalidInputError
+from episode_operator.controller.preparation import SetupError
 from episode_operator.controller.results import AttemptReport
-from episode_operator.kube.client import KubernetesClient
-from episode_operator.lifecycle.deadlines import deadlines
+from episode_operator.controller.sessions import Sessions
+from episode_operator.controller.shared import Shared
+from episode_operator.controller.verification import StepVerification
+from episode_operator.lifecycle.deadlines import agent_seconds
 from episode_operator.lifecycle.outcome import Failure, Outcome, Scored
-from episode_operator.lifecycle.pods import MAIN_CONTAINER, PodView
+from episode_operator.lifecycle.pods import PodView
+from episode_operator.lifecycle.steps import StepEnd, combine, shortfall
 from episode_operator.model import ModelError
-from episode_operator.sandbox.errors import (
-    CommandNotStarted,
-    FileError,
-    SandboxError,
-    SessionSuperseded,
-)
-from episode_operator.sandbox.memory import check_memory
-from episode_operator.sandbox.network import probe_address, wait_until_closed
-from episode_operator.sandbox.session import Session
-from episode_operator.verifier.base import Context, Verification
-from episode_operator.verifier.composite import AgentUse
-from episode_operator.verifier.verify import verify
+from episode_operator.sandbox.errors import SandboxError, SessionSuperseded
 
-_RECONNECT_SECONDS = 180.0
-"""An API server that is upgraded is away for minutes, while the pod and its commands go on."""
+_POD_SPEAKS_SECONDS = 10.0
 
 OnAgentEnd = Callable[[str, int, str], Awaitable[None]]
-
-
-class SetupError(Exception):
-    """The task's setup script failed."""
+OnWarning = Callable[[str, str], Awaitable[None]]
 
 
 class Attempt:
@@ -55,22 +42,21 @@ class Attempt:
 
     def __init__(
         self,
-        client: KubernetesClient,
-        http: aiohttp.ClientSession,
-        agents: AgentFactory,
+        shared: Shared,
         episode: Episode,
         pod: PodView,
         *,
-        require_network_policy: bool,
         on_agent_end: OnAgentEnd,
+        on_warning: OnWarning,
     ) -> None:
-        self._client = client
-        self._http = http
-        self._agents = agents
+        self._shared = shared
+        self._client = shared.client
         self._episode = episode
-        self._pod = pod
-        self._require_network_policy = require_network_policy
         self._on_agent_end = on_agent_end
+        self._on_warning = on_warning
+        self._agent: Agent | None = None
+        self._pod_files: dict[str, bytes] = {}
+        self._sessions = Sessions(shared.client.connection, shared.http, episode.namespace, pod)
         self._report = AttemptReport(
             pod_uid=pod.uid,
             image=pod.image_id or episode.spec.task.image,
@@ -90,32 +76,127 @@ class Attempt:
         except ModelError as error:
             end = Failure(_reason(error.reason, NoVerdictReason.MODEL_BAD_RESPONSE), str(error))
         except SandboxError as error:
+            if error.reason == NoVerdictReason.SESSION_LOST:
+                # What the pod says of its end beats this, and may come a little later.
+                await asyncio.sleep(_POD_SPEAKS_SECONDS)
             end = Failure(_reason(error.reason, NoVerdictReason.SANDBOX_ERROR), str(error))
-        return Outcome(end, self._report)
+        return Outcome(end, self.report())
+
+    def report(self) -> AttemptReport:
+        """What was gathered so far, also of an agent that has not ended."""
+        if self._report.agent is None and self._agent is not None:
+            self._report.agent = self._agent.report(None)
+        return self._report
 
     async def _run(self) -> Scored | Failure:
-        async with Session.to_pod(
-            self._client.connection,
-            self._http,
-            namespace=self._episode.namespace,
-            pod=self._pod.name,
-            container=MAIN_CONTAINER,
-            pod_uid=self._pod.uid,
-            reconnect_seconds=_RECONNECT_SECONDS,
-        ) as session:
+        async with self._sessions:
+            session = await self._sessions.agent()
             journal = await Journal.load(session)
-            await journal.once("network", lambda: self._cut_off(session))
-            await self._timed("setup_seconds", "setup", journal, lambda: self._setup(session))
-            agent = await self._agents.make(self._episode, session, journal)
-            end = await self._act(agent, journal)
-            report = self._report.agent = agent.report(end)
-            await self._on_agent_end(end, report.progress.turns, _summary(report))
-            return await self._verify(session, journal, report)
+            checked = await journal.once("sandbox", self._check_sandbox)
+            self._pod_files = {
+                path: base64.b64decode(content) for path, content in checked["podFiles"].items()
+            }
+            await self._timed("setup_seconds", "setup", journal, self._set_up)
+            self._agent = await self._shared.agents.make(self._episode, session, journal)
+            end = await self._steps(self._agent, journal)
+            wanted = self._episode.spec.artifacts
+            if wanted:
+                self._report.artifacts = await artifacts.gather(self._sessions, wanted)
+            return end
 
-    async def _cut_off(self, session: Session) -> Record:
-        if self._require_network_policy and self._episode.spec.sandbox.network.closed:
-            await wait_until_closed(session, probe_address(self._client.connection.base_url))
+    async def _steps(self, agent: Agent, journal: Journal) -> Scored | Failure:
+        """Walk the plan: in each step the agent acts, then it is verified."""
+        plan, ends = self._episode.spec.plan, list[StepEnd]()
+        for index, step in enumerate(plan):
+            if step.name:
+                enter = partial(self._enter, index, step)
+                await self._timed("setup_seconds", f"setup-{index}", journal, enter)
+            before = agent.progress.turns
+            end = await self._act(agent, journal, index, step)
+            self._report.agent = agent.report(end)
+            if index == len(plan) - 1:
+                await self._agent_ended(end, agent)
+            verification = StepVerification(
+                self._client,
+                self._sessions,
+                self._episode,
+                index,
+                pod_files=self._pod_files,
+                progress=agent.progress,
+                turns=agent.progress.turns - before,
+            )
+            value = await self._timed(
+                "verifier_seconds", f"verdict-{index}", journal, verification.record
+            )
+            scored = verification.replay(value)
+            self._report.verifier_output = value["output"]
+            if step.name:
+                self._report.steps.append(_step_result(step, scored))
+            if isinstance(scored, Failure):
+                return scored
+            ends.append(StepEnd(step, scored))
+            if index < len(plan) - 1 and (why := shortfall(ends[-1])) is not None:
+                await self._agent_ended(end, agent, f"; {why}")
+                break
+        return combine(plan, ends, self._episode.spec.step_reward)
+
+    async def _check_sandbox(self) -> Record:
+        session, network = await self._sessions.agent(), self._episode.spec.sandbox.network
+        unchecked = await preparation.cut_off(
+            session, network, self._shared.settings, self._shared.cluster
+        )
+        if unchecked is not None:
+            await self._on_warning("NetworkNotChecked", unchecked)
+        return {"podFiles": await self._meet_verifiers()}
+
+    async def _meet_verifiers(self) -> dict[str, str]:
+        """Reach the separate containers before the agent can get in their way.
+
+        Returns what the kubelet mounts into them, base64, so that the tests do not find there what
+        the agent makes of it.
+        """
+        apart = [i for i, step in enumerate(self._episode.spec.plan) if step.verifier.separate]
+        for index in apart:
+            await self._sessions.verifier(index)
+        if not apart:
+            return {}
+        files = await preparation.read_pod_files(await self._sessions.verifier(apart[0]))
+        return {path: base64.b64encode(content).decode() for path, content in files.items()}
+
+    async def _set_up(self) -> Record:
+        task, session = self._episode.spec.task, await self._sessions.agent()
+        await preparation.check_access(session, self._episode.spec.agent.user)
+        solution = task.solution
+        await preparation.put(
+            self._client,
+            self._episode.namespace,
+            session,
+            files=[*task.files, *(solution.files if solution else [])],
+            archives=[*task.archives, *(solution.archives if solution else [])],
+            request_id="setup",
+        )
+        await preparation.run_setup(session, task.setup, request_id="setup")
         return {}
+
+    async def _enter(self, index: int, step: Step) -> Record:
+        session, solution = await self._sessions.agent(), step.solution
+        if index:
+            await preparation.leave_no_tests(session, request_id=f"setup-{index}")
+        await preparation.put(
+            self._client,
+            self._episode.namespace,
+            session,
+            files=[*step.files, *(solution.files if solution else [])],
+            archives=[*step.archives, *(solution.archives if solution else [])],
+            request_id=f"setup-{index}",
+        )
+        await preparation.run_setup(session, step.setup, request_id=f"setup-{index}")
+        return {}
+
+    async def _agent_ended(self, end: AgentEnd, agent: Agent, why: str = "") -> None:
+        progress = agent.progress
+        summary = f"{progress.turns} turns, {progress.tool_calls} tool calls{why}"
+        await self._on_agent_end(end, progress.turns, summary)
 
     async def _timed(
         self, field: str, step: str, journal: Journal, live: Callable[[], Awaitable[Record]]
@@ -126,49 +207,28 @@ class Attempt:
             return {**value, "seconds": round(time.monotonic() - started, 3)}
 
         value = await journal.once(step, timed)
-        setattr(self._report, field, value["seconds"])
+        setattr(self._report, field, getattr(self._report, field) + value["seconds"])
         return value
 
-    async def _setup(self, session: Session) -> Record:
-        task = self._episode.spec.task
-        wanted = [*task.files, *(task.solution.files if task.solution else [])]
-        for file in await inputs.files(self._client, self._episode.namespace, wanted):
-            try:
-                await session.write_file(file.path, file.content, mode=file.mode, parents=True)
-            except FileError as error:
-                raise SetupError(f"task.files: {error}") from error
-        if task.setup is None:
-            return {}
-        try:
-            result = await session.exec(
-                task.setup.script,
-                timeout_seconds=task.setup.timeout_seconds,
-                request_id="setup",
-                merge_output=True,
-            )
-        except CommandNotStarted as error:
-            raise SetupError(str(error)) from error
-        check_memory(result, pod_uid=self._pod.uid)
-        if result.exit_code != 0 or result.timed_out:
-            how = "timed out" if result.timed_out else f"ended with exit code {result.exit_code}"
-            raise SetupError(f"task.setup {how}: {result.stdout.text()[-1000:]}")
-        return {}
-
-    async def _act(self, agent: Agent, journal: Journal) -> AgentEnd:
+    async def _act(self, agent: Agent, journal: Journal, index: int, step: Step) -> AgentEnd:
         """Let the agent act within its time, which goes on running across restarts."""
+        instruction = await inputs.text(
+            self._client, self._episode.namespace, step.instruction, step.instruction_from
+        )
 
         async def now() -> Record:
             return {"at": time.time()}
 
-        started = await journal.once("agent-started", now)
-        left = started["at"] + deadlines(self._episode.spec).agent - time.time()
+        started = await journal.once(f"agent-started-{index}", now)
+        left = started["at"] + agent_seconds(self._episode.spec, step) - time.time()
+        limit = None if journal.end_ahead else max(0.0, left)
         try:
-            async with asyncio.timeout(None if journal.agent_ended else max(0.0, left)) as limit:
-                end = await agent.run()
+            async with asyncio.timeout(limit) as timeout:
+                end = await agent.run(step, instruction)
         except AgentEndedError:
             end = AgentEnd.AGENT_TIMEOUT
         except TimeoutError:
-            if not limit.expired():
+            if not timeout.expired():
                 raise
             end = AgentEnd.AGENT_TIMEOUT
 
@@ -176,41 +236,8 @@ class Attempt:
             return {"end": end, "seconds": round(time.time() - started["at"], 3)}
 
         value = await journal.once(AGENT_ENDED, ended)
-        self._report.agent_seconds = value["seconds"]
+        self._report.agent_seconds += value["seconds"]
         return AgentEnd(value["end"])
-
-    async def _verify(
-        self, session: Session, journal: Journal, report: AgentReport
-    ) -> Scored | Failure:
-        spec = self._episode.spec
-        contract_files = await inputs.files(
-            self._client, self._episode.namespace, _contract_files(self._episode)
-        )
-
-        async def live() -> Record:
-            info = await session.info()
-            context = Context(
-                session=session,
-                workdir=spec.task.workdir or info.working_dir,
-                timeout_seconds=deadlines(spec).verifier_command,
-                use=AgentUse(
-                    turns=report.progress.turns,
-                    max_turns=spec.agent.max_turns,
-                    tools=frozenset(report.progress.tools),
-                ),
-                secret=_secret(self._episode),
-            )
-            return _to_record(await verify(context, spec.verifier, contract_files))
-
-        value = await self._timed("verifier_seconds", "verdict", journal, live)
-        self._report.verifier_output = value["output"]
-        return _from_record(value)
-
-
-def _contract_files(episode: Episode) -> Sequence[File]:
-    verifier = episode.spec.verifier
-    contract = verifier.pytest or verifier.test_script
-    return contract.files if contract else []
 
 
 def _reason(name: str, otherwise: NoVerdictReason) -> NoVerdictReason:
@@ -220,25 +247,13 @@ def _reason(name: str, otherwise: NoVerdictReason) -> NoVerdictReason:
         return otherwise
 
 
-def _secret(episode: Episode) -> str:
-    """The same after a restart, and unknown to the agent: it knows neither uid nor test code."""
-    code = episode.spec.verifier.model_dump_json()
-    return hashlib.sha256(f"{episode.uid} {code}".encode()).hexdigest()
-
-
-def _summary(report: AgentReport) -> str:
-    progress = report.progress
-    return f"{progress.turns} turns, {progress.tool_calls} tool calls"
-
-
-def _to_record(verification: Verification) -> Record:
-    end = verification.end
-    kind = "scored" if isinstance(end, Scored) else "failure"
-    return {"kind": kind, "end": asdict(end), "output": verification.output}
-
-
-def _from_record(value: Record) -> Scored | Failure:
-    fields = value["end"]
-    if value["kind"] == "scored":
-        return Scored(**{**fields, "verdict": Verdict(fields["verdict"])})
-    return Failure(NoVerdictReason(fields["reason"]), fields["message"])
+def _step_result(step: Step, end: Scored | Failure) -> StepResult:
+    if isinstance(end, Failure):
+        return StepResult(name=step.name, verdict=Verdict.NO_VERDICT, reason=end.reason)
+    return StepResult(
+        name=step.name,
+        verdict=end.verdict,
+        reason=end.reason,
+        reward=end.reward,
+        reward_components=end.components,
+    )

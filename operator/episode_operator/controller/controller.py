@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import Any
 
 from episode_operator.api.episode import Episode
 from episode_operator.api.labels import EPISODE_UID
 from episode_operator.api.reasons import NoVerdictReason
 from episode_operator.controller import events, metrics
-from episode_operator.controller.task import EpisodeTask, Shared, refresh
+from episode_operator.controller.shared import Shared
+from episode_operator.controller.task import EpisodeTask, refresh
 from episode_operator.kube.client import PODS
 
 logger = logging.getLogger(__name__)
@@ -42,11 +44,18 @@ class Controller:
         metrics.EPISODES_LIVE.set(len(self._live))
         runner.add_done_callback(lambda _: self._drop(uid))
 
-    def pod_event(self, body: dict[str, Any]) -> None:
-        """A pod of an Episode changed."""
+    def pod_event(self, kind: str | None, body: dict[str, Any]) -> None:
+        """A pod of an Episode was seen (kind None), added, modified or deleted."""
         uid = body["metadata"].get("labels", {}).get(EPISODE_UID)
         if uid in self._live:
-            self._live[uid][0].wake()
+            task = self._live[uid][0]
+            if kind == "DELETED":
+                task.pod_gone(body)
+            task.wake()
+
+    def live(self) -> Collection[str]:
+        """Uids of the Episodes with work left."""
+        return self._live.keys()
 
     async def close(self) -> None:
         """Stop all tasks; their Episodes go on when the next operator starts."""

@@ -1,12 +1,13 @@
 """Resolves what an Episode refers to: text in ConfigMaps and Secrets of its namespace."""
 
 import base64
+import hashlib
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from episode_operator.api.base import ContentSource, File
+from episode_operator.api.base import Archive, ContentSource, File
 from episode_operator.kube.client import CONFIG_MAPS, SECRETS, ApiError, KubernetesClient
-from episode_operator.verifier.base import TestFile
+from episode_operator.verifier.base import TestArchive, TestFile
 
 
 class InvalidInputError(Exception):
@@ -55,6 +56,35 @@ async def files(client: KubernetesClient, namespace: str, wanted: Sequence[File]
         )
         resolved.append(TestFile(file.path, content, int(file.mode, 8)))
     return resolved
+
+
+async def archives(
+    client: KubernetesClient, namespace: str, wanted: Sequence[Archive]
+) -> list[TestArchive]:
+    """The archives with their content, checked.
+
+    Raises:
+        InvalidInputError: a part is missing, or it is not what was put there.
+    """
+    return [
+        TestArchive(archive.path, await _archive(client, namespace, archive)) for archive in wanted
+    ]
+
+
+async def _archive(client: KubernetesClient, namespace: str, archive: Archive) -> bytes:
+    parts = []
+    for name in archive.parts:
+        found = await client.get(CONFIG_MAPS, namespace, name)
+        part = (found or {}).get("binaryData", {}).get("part")
+        if part is None:
+            raise InvalidInputError(
+                f"there is no ConfigMap {name} with binaryData.part in namespace {namespace}"
+            )
+        parts.append(base64.b64decode(part))
+    content = b"".join(parts)
+    if hashlib.sha256(content).hexdigest() != archive.sha256:
+        raise InvalidInputError(f"the archive in {', '.join(archive.parts)} has another sha256")
+    return content
 
 
 def _source(file: File) -> ContentSource:

@@ -17,6 +17,11 @@ EPISODES_LIVE = Gauge(
 INTERNAL_ERRORS = Counter(
     "episode_operator_internal_errors", "Errors of the operator itself; each is in the log."
 )
+LEAKED = Counter(
+    "episode_operator_leaked_objects",
+    "Objects that outlived their Episode and were deleted by the sweeper.",
+    ["resource"],
+)
 PHASE_SECONDS = Histogram(
     "episode_operator_phase_seconds",
     "Time an Episode spent in a phase of its last attempt.",

@@ -7,7 +7,14 @@ from typing import Any
 from episode_operator.agent.report import AgentReport
 from episode_operator.api.episode import Episode
 from episode_operator.api.reasons import Verdict
-from episode_operator.api.result import Counts, EpisodeReference, EpisodeResultSpec, Timings
+from episode_operator.api.result import (
+    Counts,
+    EpisodeReference,
+    EpisodeResultSpec,
+    StepResult,
+    Timings,
+)
+from episode_operator.controller.artifacts import Artifacts
 from episode_operator.controller.status import clip
 from episode_operator.lifecycle.outcome import Outcome, Scored
 from episode_operator.results.payload import TokenRow
@@ -26,7 +33,9 @@ class AttemptReport:
     agent_seconds: float = 0.0
     verifier_seconds: float = 0.0
     verifier_output: str = ""
-    agent: AgentReport | None = field(default=None)
+    agent: AgentReport | None = None
+    steps: list[StepResult] = field(default_factory=list)
+    artifacts: Artifacts = field(default_factory=Artifacts)
 
 
 def _counts(agent: AgentReport | None) -> Counts:
@@ -55,11 +64,6 @@ def _timings(report: AttemptReport) -> Timings:
     )
 
 
-def _harness(episode: Episode) -> str:
-    contracts = episode.spec.verifier.to_api().keys() - {"timeoutSeconds"}
-    return str(next(iter(contracts)))
-
-
 def spec(episode: Episode, outcome: Outcome, now: datetime) -> EpisodeResultSpec:
     """The spec without its blobs, which the writer adds."""
     report: AttemptReport | None = outcome.report
@@ -74,7 +78,8 @@ def spec(episode: Episode, outcome: Outcome, now: datetime) -> EpisodeResultSpec
         message=clip(end.message),
         reward=end.reward if isinstance(end, Scored) else None,
         reward_components=end.components if isinstance(end, Scored) else {},
-        harness=_harness(episode),
+        harness=episode.spec.plan[-1].verifier.contract,
+        steps=report.steps if report else [],
         agent_kind=episode.spec.agent.kind,
         agent_end=agent.end if agent else None,
         image=report.image if report else episode.spec.task.image,
@@ -82,6 +87,7 @@ def spec(episode: Episode, outcome: Outcome, now: datetime) -> EpisodeResultSpec
         counts=_counts(agent),
         timings=_timings(report) if report else Timings(),
         weight_versions=agent.weight_versions if agent else [],
+        artifacts_missing=report.artifacts.missing if report else {},
         verifier_output=report.verifier_output[-_OUTPUT_MAX:] if report else "",
         pod_uid=report.pod_uid if report and scored else episode.status.pod_uid,
         started_at=episode.status.start_time or episode.created,
@@ -101,6 +107,12 @@ def row(outcome: Outcome) -> TokenRow | None:
 
 
 def conversation(outcome: Outcome) -> list[dict[str, Any]] | None:
-    """The messages; None when the agent did not come to its end."""
+    """The messages; None when there was no agent yet."""
     report: AttemptReport | None = outcome.report
     return report.agent.messages if report and report.agent else None
+
+
+def artifacts(outcome: Outcome) -> bytes | None:
+    """What was kept, as a gzipped tar."""
+    report: AttemptReport | None = outcome.report
+    return report.artifacts.archive if report else None

@@ -1,6 +1,6 @@
 """Builds the status of an Episode: pure functions from one status to the next."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from episode_operator.api.base import API_VERSION
@@ -126,8 +126,10 @@ def agent_completed(
     )
 
 
-def next_attempt(episode: Episode, failure: Failure, now: datetime) -> EpisodeStatus:
-    """The attempt failed and a fresh pod is to be made."""
+def next_attempt(
+    episode: Episode, failure: Failure, now: datetime, *, pause: timedelta
+) -> EpisodeStatus:
+    """The attempt failed and a fresh pod is to be made after a pause."""
     old = episode.status
     record = AttemptStatus(
         attempt=old.attempt,
@@ -139,6 +141,7 @@ def next_attempt(episode: Episode, failure: Failure, now: datetime) -> EpisodeSt
         update={
             "attempt": old.attempt + 1,
             "attempts": [*old.attempts, record][-_ATTEMPTS_MAX:],
+            "retry_time": now + pause,
             "pod_name": None,
             "pod_uid": None,
             "turns": None,
@@ -150,7 +153,7 @@ def next_attempt(episode: Episode, failure: Failure, now: datetime) -> EpisodeSt
         ConditionType.SANDBOX_READY,
         value=False,
         reason=failure.reason,
-        message=f"{failure.message}; trying again on a fresh pod",
+        message=f"{failure.message}; trying again on a fresh pod in {pause.total_seconds():g} s",
         generation=episode.generation,
         now=now,
     )

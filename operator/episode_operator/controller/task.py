@@ -4,11 +4,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
-
-import aiohttp
 
 from episode_operator.api.episode import Episode, EpisodeStatus
 from episode_operator.api.labels import (
@@ -23,11 +22,10 @@ from episode_operator.api.labels import (
 from episode_operator.api.reasons import NoVerdictReason, Verdict
 from episode_operator.api.result import EpisodeResult
 from episode_operator.controller import events, metrics, results, status
-from episode_operator.controller.agents import AgentFactory
 from episode_operator.controller.attempt import Attempt
+from episode_operator.controller.shared import Shared
 from episode_operator.kube.client import (
     EPISODES,
-    NETWORK_POLICIES,
     PODS,
     AlreadyExistsError,
     ApiError,
@@ -35,30 +33,19 @@ from episode_operator.kube.client import (
     Object,
 )
 from episode_operator.lifecycle import pods, step
+from episode_operator.lifecycle.deadlines import backoff_seconds
 from episode_operator.lifecycle.outcome import Failure, Outcome
 from episode_operator.lifecycle.pods import PodView
 from episode_operator.results import writer
 from episode_operator.sandbox.errors import SessionSuperseded
-from episode_operator.sandbox.pod import (
-    SandboxSettings,
-    build_network_policy,
-    build_pod,
-)
+from episode_operator.sandbox.pod import build_pod
+from episode_operator.sandbox.policy import HostsNeedCilium, policies
 
 logger = logging.getLogger(__name__)
 
+_WATCH_SECONDS = 3.0
 _RECHECK_SECONDS = 30.0
 """Longest wait between two looks: a lost watch event delays an Episode, but never stops it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """What all Episodes of an operator share."""
-
-    client: KubernetesClient
-    http: aiohttp.ClientSession
-    agents: AgentFactory
-    settings: SandboxSettings
 
 
 class EpisodeTask:
@@ -70,13 +57,19 @@ class EpisodeTask:
         self.episode = episode
         self._changed = asyncio.Event()
         self._driver: asyncio.Task[Outcome] | None = None
+        self._attempt: Attempt | None = None
         self._result: EpisodeResult | None = None
         self._pods: list[Object] = []
         self._refusal: Outcome | None = None
+        self._gone: dict[str, PodView] = {}
 
     def wake(self) -> None:
         """Look again now."""
         self._changed.set()
+
+    def pod_gone(self, pod: Object) -> None:
+        """A pod was deleted; what it was last says why, where Kubernetes itself took it away."""
+        self._gone[pod["metadata"]["uid"]] = pods.view(pod, gone=True)
 
     async def run(self) -> None:
         """Perform steps until nothing is left to do."""
@@ -103,16 +96,29 @@ class EpisodeTask:
             PODS, episode.namespace, labels={EPISODE_UID: episode.uid}
         )
         pod = next((p for p in self._pods if not self._is_stale(p)), None)
+        view = pods.view(pod) if pod is not None else await self._last_words()
         return step.Observed(
             now=time.time(),
             created=episode.created.timestamp(),
             status=episode.status,
-            pod=pods.view(pod) if pod is not None else None,
+            pod=view,
             stale_pods=any(self._is_stale(p) for p in self._pods),
             driving=self._driver is not None and not self._driver.done(),
             outcome=self._outcome(),
             published=self._result is not None,
         )
+
+    async def _last_words(self) -> PodView | None:
+        """The recorded pod as the watch saw it last, if it is gone; a watch may lag behind."""
+        uid = self.episode.status.pod_uid
+        if uid is None or self._result is not None:
+            return None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_WATCH_SECONDS):
+                while uid not in self._gone:
+                    await self._changed.wait()
+                    self._changed.clear()
+        return self._gone.get(uid)
 
     def _is_stale(self, pod: Object) -> bool:
         """Whether nothing needs the pod: it is of an earlier attempt, or the result is written."""
@@ -184,12 +190,17 @@ class EpisodeTask:
         name = pod_name(episode.name, episode.status.attempt)
         if episode.status.pod_name != name:
             await self._apply(status.starting(episode, name, status.utc_now()))
-        with contextlib.suppress(AlreadyExistsError):
-            await self._client.create(NETWORK_POLICIES, build_network_policy(episode))
+        settings = self._shared.settings
         try:
-            await self._client.create(
-                PODS, build_pod(episode, episode.status.attempt, self._shared.settings)
-            )
+            closing = policies(episode, self._shared.cluster, blocked_cidrs=settings.blocked_cidrs)
+        except HostsNeedCilium as error:
+            self._refusal = Outcome(Failure(NoVerdictReason.INVALID_TASK, str(error)))
+            return
+        for resource, body in closing:
+            with contextlib.suppress(AlreadyExistsError):
+                await self._client.create(resource, body)
+        try:
+            await self._client.create(PODS, build_pod(episode, episode.status.attempt, settings))
             await self._event("PodCreated", f"created pod {name}")
         except AlreadyExistsError:
             await self._check_name_is_ours(name)
@@ -223,16 +234,14 @@ class EpisodeTask:
     async def _drive(self, pod: PodView) -> None:
         await self._apply(status.ready(self.episode, pod, status.utc_now()))
         await self._event("SandboxReady", f"pod {pod.name} runs")
-        attempt = Attempt(
-            self._shared.client,
-            self._shared.http,
-            self._shared.agents,
+        self._attempt = Attempt(
+            self._shared,
             self.episode,
             pod,
-            require_network_policy=self._shared.settings.require_network_policy,
             on_agent_end=self._agent_completed,
+            on_warning=self._warning,
         )
-        self._driver = asyncio.create_task(attempt.run(), name=f"drive-{self.episode.name}")
+        self._driver = asyncio.create_task(self._attempt.run(), name=f"drive-{self.episode.name}")
 
     async def _agent_completed(self, end: str, turns: int, message: str) -> None:
         await self._apply(
@@ -242,6 +251,9 @@ class EpisodeTask:
         )
         await self._event("AgentCompleted", f"{end} after {turns} turns")
 
+    async def _warning(self, reason: str, message: str) -> None:
+        await self._event(reason, message, warning=True)
+
     async def _stop_driver(self) -> None:
         if self._driver is not None:
             self._driver.cancel()
@@ -250,6 +262,7 @@ class EpisodeTask:
 
     async def _next_attempt(self, failure: Failure) -> None:
         await self._stop_driver()
+        self._attempt = None
         metrics.ATTEMPTS_FAILED.labels(failure.reason).inc()
         await self._event(
             failure.reason,
@@ -257,7 +270,11 @@ class EpisodeTask:
             f"(pod uid {self.episode.status.pod_uid}): {failure.message}",
             warning=True,
         )
-        await self._apply(status.next_attempt(self.episode, failure, status.utc_now()))
+        seconds = backoff_seconds(
+            self.episode.status.attempt, first=self._shared.first_backoff_seconds
+        )
+        pause = timedelta(seconds=seconds)
+        await self._apply(status.next_attempt(self.episode, failure, status.utc_now(), pause=pause))
 
     async def _delete_pods(self) -> None:
         for pod in filter(self._is_stale, self._pods):
@@ -268,6 +285,8 @@ class EpisodeTask:
 
     async def _publish(self, outcome: Outcome) -> None:
         await self._stop_driver()
+        if outcome.report is None and self._attempt is not None:
+            outcome = replace(outcome, report=self._attempt.report())
         episode = self.episode
         group = {GROUP_NAME: label_value(episode.spec.group.name)} if (episode.spec.group) else {}
         await writer.write(
@@ -278,6 +297,7 @@ class EpisodeTask:
             spec=results.spec(episode, outcome, status.utc_now()),
             row=results.row(outcome),
             conversation=results.conversation(outcome),
+            artifacts=results.artifacts(outcome),
         )
 
     async def _finish(self) -> None:

@@ -5,8 +5,10 @@ TLS still come from it (kube/connection.py).
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, Self
 
 import aiohttp
@@ -20,6 +22,8 @@ Object = dict[str, Any]
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _ATTEMPTS = 6
 _REQUEST_SECONDS = 60
+_PAGE = 500
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 class ApiError(Exception):
@@ -47,9 +51,12 @@ class Resource:
     prefix: str
     plural: str
 
-    def path(self, namespace: str, name: str | None = None, subresource: str | None = None) -> str:
-        """URL path of the collection, of one object, or of its subresource."""
-        parts = [self.prefix, "namespaces", namespace, self.plural, name, subresource]
+    def path(
+        self, namespace: str | None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """URL path of the collection, of all namespaces or one, of an object, or a subresource."""
+        where = ["namespaces", namespace] if namespace is not None else []
+        parts = [self.prefix, *where, self.plural, name, subresource]
         return "/".join(part for part in parts if part is not None)
 
 
@@ -60,6 +67,8 @@ CONFIG_MAPS = Resource("/api/v1", "configmaps")
 SECRETS = Resource("/api/v1", "secrets")
 EVENTS = Resource("/api/v1", "events")
 NETWORK_POLICIES = Resource("/apis/networking.k8s.io/v1", "networkpolicies")
+CILIUM_NETWORK_POLICIES = Resource("/apis/cilium.io/v2", "ciliumnetworkpolicies")
+ENDPOINT_SLICES = Resource("/apis/discovery.k8s.io/v1", "endpointslices")
 
 
 def _error(status: int, body: bytes) -> ApiError:
@@ -113,6 +122,7 @@ class KubernetesClient:
         params: dict[str, str] | None = None,
         body: Object | None = None,
         content_type: str = "application/json",
+        accept: str = "application/json",
     ) -> Object:
         """Send one request, retried where that can help.
 
@@ -120,12 +130,13 @@ class KubernetesClient:
             NotFoundError, AlreadyExistsError, ApiError: the server refused it.
         """
         data = orjson.dumps(body) if body is not None else None
+        headers = {"Content-Type": content_type, "Accept": accept}
         try:
             async for attempt in stamina.retry_context(
                 on=_retry, attempts=_ATTEMPTS, wait_initial=0.1, wait_max=5.0, timeout=None
             ):
                 with attempt:
-                    return await self._send(method, path, params, data, content_type)
+                    return await self._send(method, path, params, data, headers)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise ApiError(0, "Unreachable", f"{method} {path}: {error!r}") from error
         raise AssertionError("unreachable")
@@ -136,15 +147,14 @@ class KubernetesClient:
         path: str,
         params: dict[str, str] | None,
         data: bytes | None,
-        content_type: str,
+        headers: dict[str, str],
     ) -> Object:
-        headers = {**await self.connection.headers(), "Content-Type": content_type}
         async with self._session.request(
             method,
             self.connection.base_url + path,
             params=params,
             data=data,
-            headers=headers,
+            headers={**await self.connection.headers(), **headers},
             server_hostname=self.connection.server_hostname,
             proxy=self.connection.proxy,
         ) as response:
@@ -162,15 +172,36 @@ class KubernetesClient:
             return None
 
     async def list(
-        self, resource: Resource, namespace: str, *, labels: dict[str, str]
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        labels: Mapping[str, str | None] = MappingProxyType({}),
+        metadata_only: bool = False,
     ) -> list[Object]:
-        """All objects that carry the labels."""
-        selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        answer = await self.request(
-            "GET", resource.path(namespace), params={"labelSelector": selector}
-        )
-        items: list[Object] = answer["items"]
-        return items
+        """All objects of a namespace, None meaning all, that carry the labels; None is any value.
+
+        They are read in pages, so that a large cluster costs no huge answers, and with
+        `metadata_only` without spec and status.
+        """
+        parameters = {"limit": str(_PAGE)}
+        if labels:
+            parameters["labelSelector"] = ",".join(
+                key if value is None else f"{key}={value}" for key, value in labels.items()
+            )
+        items: list[Object] = []
+        while True:
+            answer = await self.request(
+                "GET",
+                resource.path(namespace),
+                params=parameters,
+                accept=_METADATA_LIST if metadata_only else "application/json",
+            )
+            items += answer["items"]
+            token = answer["metadata"].get("continue")
+            if not token:
+                return items
+            parameters["continue"] = token
 
     async def create(self, resource: Resource, body: Object) -> Object:
         """Create the object.

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from episode_operator.api.reasons import INFRASTRUCTURE, NoVerdictReason, Verdict
+from episode_operator.api.decisions import RETRIED, Contract, Happening, decide
+from episode_operator.api.reasons import NoVerdictReason, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class Failure:
     @property
     def retryable(self) -> bool:
         """Whether a fresh pod may cure it."""
-        return self.reason in INFRASTRUCTURE
+        return self.reason in RETRIED
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,26 @@ class Scored:
     reason: str
     message: str = ""
     components: dict[str, float] = field(default_factory=dict)
+
+
+def decided(
+    happening: Happening,
+    contract: Contract,
+    message: str,
+    *,
+    reward: float | None = None,
+    components: dict[str, float] | None = None,
+) -> Scored | Failure:
+    """The end that the decision table gives to what happened.
+
+    `reward` is needed, and used, exactly where the table gives a verdict.
+    """
+    decision = decide(happening, contract)
+    if decision.verdict is Verdict.NO_VERDICT:
+        return Failure(NoVerdictReason(decision.reason), message)
+    if reward is None:
+        raise ValueError(f"{happening} is a verdict, and needs a reward")
+    return Scored(decision.verdict, reward, decision.reason, message, components or {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,27 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from episode_operator.api.labels import SIDECAR_PREFIX
 from episode_operator.api.reasons import NoVerdictReason
 from episode_operator.lifecycle.outcome import Failure
 
 MAIN_CONTAINER = "sandbox"
+RUNNER_CONTAINER = "runner"
 
 _PULL_WAITING = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
 _BAD_IMAGE_WAITING = frozenset({"InvalidImageName", "ErrImageNeverPull", "ImageInspectError"})
 _BAD_CONTAINER_WAITING = frozenset(
     {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 )
+_DISRUPTIONS = {
+    "DeletionByTaintManager": NoVerdictReason.EVICTED,
+    "EvictionByEvictionAPI": NoVerdictReason.EVICTED,
+    "TerminationByKubelet": NoVerdictReason.EVICTED,
+    "PreemptionByScheduler": NoVerdictReason.PREEMPTED,
+    "DeletionByPodGC": NoVerdictReason.NODE_LOST,
+}
+"""Reasons of the pod condition DisruptionTarget."""
+
 _ABSENT_IMAGE = ("not found", "manifest unknown", "does not exist", "name unknown")
 
 
@@ -50,13 +61,30 @@ def _terminated(status: dict[str, Any]) -> Failure | None:
             f"container {status['name']} passed its memory limit; "
             "raise sandbox.resources.memory if the task needs more",
         )
-    if status["name"] == MAIN_CONTAINER or state.get("exitCode") != 0:
-        detail = state.get("message") or state.get("reason") or "no message"
-        return Failure(
-            NoVerdictReason.CONTAINER_FAILED,
-            f"container {status['name']} ended with exit code {state.get('exitCode')}: {detail}",
-        )
-    return None
+    if status["name"] == RUNNER_CONTAINER and state.get("exitCode") == 0:
+        return None
+    detail = state.get("message") or state.get("reason") or "no message"
+    return Failure(
+        _container_reason(status),
+        f"container {status['name']} ended with exit code {state.get('exitCode')}: {detail}",
+    )
+
+
+def _container_reason(status: dict[str, Any]) -> NoVerdictReason:
+    sidecar = status["name"].startswith(SIDECAR_PREFIX)
+    return NoVerdictReason.SIDECAR_FAILED if sidecar else NoVerdictReason.CONTAINER_FAILED
+
+
+def _restarted(status: dict[str, Any]) -> Failure | None:
+    """A sidecar that the kubelet started again is not what the agent worked with."""
+    last = status.get("lastState", {}).get("terminated")
+    if last is None or not status["name"].startswith(SIDECAR_PREFIX):
+        return None
+    return Failure(
+        NoVerdictReason.SIDECAR_FAILED,
+        f"container {status['name']} ended with exit code {last.get('exitCode')} and was "
+        f"restarted: {last.get('message') or last.get('reason') or 'no message'}",
+    )
 
 
 def _cannot_start(status: dict[str, Any]) -> Failure | None:
@@ -72,10 +100,33 @@ def _cannot_start(status: dict[str, Any]) -> Failure | None:
         )
     if reason in _BAD_CONTAINER_WAITING:
         return Failure(
-            NoVerdictReason.CONTAINER_FAILED,
+            _container_reason(status),
             f"container {status['name']} cannot be created: {message or reason}",
         )
     return None
+
+
+def _disruption(pod: dict[str, Any]) -> Failure | None:
+    """Why Kubernetes itself took the pod away, from its condition DisruptionTarget."""
+    conditions = pod.get("status", {}).get("conditions", [])
+    condition = next(
+        (c for c in conditions if c["type"] == "DisruptionTarget" and c["status"] == "True"), None
+    )
+    if condition is None:
+        return None
+    reason = _DISRUPTIONS.get(condition.get("reason", ""), NoVerdictReason.EVICTED)
+    message = condition.get("message") or condition.get("reason") or "no message"
+    return Failure(reason, f"the pod was taken away: {message}")
+
+
+def _node_lost(pod: dict[str, Any]) -> bool:
+    """Whether the node controller took the pod's readiness because its node is silent.
+
+    The kubelet itself never says that a pod is not ready while its containers are: sandboxes have
+    no readiness gates.
+    """
+    conditions = {c["type"]: c["status"] for c in pod.get("status", {}).get("conditions", [])}
+    return conditions.get("Ready") == "False" and conditions.get("ContainersReady") == "True"
 
 
 def _pod_ended(pod: dict[str, Any], container: Failure | None) -> Failure:
@@ -92,17 +143,29 @@ def _pod_ended(pod: dict[str, Any], container: Failure | None) -> Failure:
             return container or Failure(NoVerdictReason.POD_LOST, lost)
 
 
-def _failure(pod: dict[str, Any]) -> Failure | None:
-    container = next((f for s in _statuses(pod) if (f := _terminated(s))), None)
-    if container is not None and container.reason is NoVerdictReason.OOM_KILLED:
+def _failure(pod: dict[str, Any], *, gone: bool) -> Failure | None:
+    ended = [f for s in _statuses(pod) if (f := _terminated(s) or _restarted(s))]
+    out_of_memory = [f for f in ended if f.reason is NoVerdictReason.OOM_KILLED]
+    container = next(iter([*out_of_memory, *ended]), None)
+    if out_of_memory:
         return container
+    taken_away = _lost(pod) or _disruption(pod)
     if pod.get("status", {}).get("phase") in ("Failed", "Succeeded"):
-        return _pod_ended(pod, container)
+        return taken_away or _pod_ended(pod, container)
+    if gone or "deletionTimestamp" in pod["metadata"]:
+        return taken_away or Failure(
+            NoVerdictReason.POD_LOST, "the pod was deleted while it was needed"
+        )
     if container is not None:
         return container
-    if "deletionTimestamp" in pod["metadata"]:
-        return Failure(NoVerdictReason.POD_LOST, "the pod was deleted while it was needed")
     return next((f for s in _statuses(pod) if (f := _cannot_start(s))), None)
+
+
+def _lost(pod: dict[str, Any]) -> Failure | None:
+    if not _node_lost(pod):
+        return None
+    node = pod.get("spec", {}).get("nodeName", "its node")
+    return Failure(NoVerdictReason.NODE_LOST, f"node {node} does not answer any more")
 
 
 def _waiting(pod: dict[str, Any]) -> Failure:
@@ -120,13 +183,18 @@ def _waiting(pod: dict[str, Any]) -> Failure:
                 NoVerdictReason.UNSCHEDULABLE,
                 f"{condition.get('message', 'no node fits')}; lower sandbox.resources or add nodes",
             )
-    return Failure(
-        NoVerdictReason.START_DEADLINE_EXCEEDED, "the pod did not run within the start deadline"
-    )
+    why = "the pod did not run within the start deadline"
+    for condition in pod.get("status", {}).get("conditions", []):
+        if condition["type"] == "PodReadyToStartContainers" and condition["status"] == "False":
+            why += (
+                "; its node could not make the pod's sandbox: see the pod's events, and whether "
+                "the node supports sandbox.userNamespace and sandbox.runtimeClassName"
+            )
+    return Failure(NoVerdictReason.START_DEADLINE_EXCEEDED, why)
 
 
-def view(pod: dict[str, Any]) -> PodView:
-    """The view of a pod as the API server gives it.
+def view(pod: dict[str, Any], *, gone: bool = False) -> PodView:
+    """The view of a pod as the API server gives it, or of one that is gone, as it was last.
 
     Source of the reasons: kubelet's container waiting reasons and pod status reasons.
     """
@@ -138,7 +206,7 @@ def view(pod: dict[str, Any]) -> PodView:
         uid=metadata["uid"],
         created=_seconds(metadata["creationTimestamp"]),
         running=running is not None,
-        failure=_failure(pod),
+        failure=_failure(pod, gone=gone),
         waiting=_waiting(pod),
         image_id=main.get("imageID") or None,
         started=_seconds(running["startedAt"]) if running else None,

@@ -180,6 +180,16 @@ def _with_pod(action: Callable[[PodView], Action]) -> Callable[[EpisodeSpec, Obs
     return then
 
 
+def _wait_for_retry(spec: EpisodeSpec, o: Observed) -> Action:
+    assert o.status.retry_time is not None  # the row's condition
+    return Wait(min(o.status.retry_time.timestamp(), o.created + deadlines(spec).episode))
+
+
+def _pausing(_spec: EpisodeSpec, o: Observed) -> bool:
+    retry = o.status.retry_time
+    return o.pod is None and retry is not None and o.now < retry.timestamp()
+
+
 def _wait_for_start(spec: EpisodeSpec, o: Observed) -> Action:
     assert o.pod is not None  # the row's condition
     limits = deadlines(spec)
@@ -215,6 +225,7 @@ TABLE: tuple[Row, ...] = (
     Row("attempt failed", lambda s, o: attempt_failure(s, o) is not None, _failed),
     Row("attempt scored", lambda s, o: o.outcome is not None, _scored),
     Row("pods of earlier attempts", lambda s, o: o.stale_pods, lambda s, o: DeletePods()),
+    Row("pause before the next attempt", _pausing, _wait_for_retry),
     Row("no pod", lambda s, o: o.pod is None, lambda s, o: CreatePod()),
     Row("pod not recorded", lambda s, o: o.status.pod_uid is None, _with_pod(RecordPod)),
     Row(

@@ -5,6 +5,7 @@ call does not spoil the good ones beside it, and arguments stay exactly as the m
 """
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,14 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON number")
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse)
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits} is beyond every number")
+    return value
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse, parse_float=_finite)
 """Not strict: models write raw newlines and tabs inside JSON strings."""
 
 
@@ -151,6 +159,6 @@ def _bad(text: str, problem: str) -> MalformedCall:
 
 def _where(error: Exception, text: str, body: int) -> str:
     if not isinstance(error, json.JSONDecodeError):
-        return "nested too deeply, or a number that is none or has too many digits"
+        return "nested too deeply, or a number that is none, too large or too long"
     near = text[error.pos : error.pos + 20]
     return f"{error.msg} at character {error.pos - body}, near {near!r}"

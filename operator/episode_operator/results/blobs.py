@@ -7,11 +7,11 @@ from typing import Any, Literal
 from episode_operator.api.result import Blob
 
 INLINE_LIMIT_BYTES = 128 * 1024
-"""Two inline blobs, base64, stay far below the 1 MiB that etcd takes in one object."""
+"""Three inline blobs, base64, stay far below the 1 MiB that etcd takes in one object."""
 
 PART_BYTES = 512 * 1024
 
-Encoding = Literal["safetensors+zstd", "json+zstd"]
+Encoding = Literal["safetensors+zstd", "json+zstd", "tar+gzip"]
 
 
 class BlobError(ValueError):

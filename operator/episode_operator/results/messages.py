@@ -3,23 +3,31 @@
 from typing import Any, Final
 
 import orjson
-import zstandard
+
+from episode_operator.results.compression import CompressionError, compress, decompress
 
 ENCODING: Final = "json+zstd"
 
-_LEVEL = 10
-_MAX_BYTES = 1 << 30
+
+class MessagesError(ValueError):
+    """Bytes that are not a conversation."""
 
 
 def encode(messages: list[dict[str, Any]]) -> bytes:
     """Encode a list of chat messages; deterministic."""
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(
-        orjson.dumps(messages, option=orjson.OPT_SORT_KEYS)
-    )
+    return compress(orjson.dumps(messages, option=orjson.OPT_SORT_KEYS))
 
 
 def decode(data: bytes) -> list[dict[str, Any]]:
-    """Decode what `encode` gave."""
-    raw = zstandard.ZstdDecompressor().decompress(data, max_output_size=_MAX_BYTES)
-    messages: list[dict[str, Any]] = orjson.loads(raw)
+    """Decode what `encode` gave.
+
+    Raises:
+        MessagesError: the bytes are no list of messages.
+    """
+    try:
+        messages = orjson.loads(decompress(data))
+    except (CompressionError, orjson.JSONDecodeError) as error:
+        raise MessagesError(f"no messages: {error}") from error
+    if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
+        raise MessagesError("no list of messages")
     return messages

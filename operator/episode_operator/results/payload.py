@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import zstandard
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from episode_operator.results.compression import CompressionError, compress, decompress
+
 ENCODING: Final = "safetensors+zstd"
 
-_LEVEL = 10
-_MAX_BYTES = 1 << 30
 _DTYPES = {"tokens": np.int32, "mask": np.bool_, "logprobs": np.float32, "turn": np.int16}
 
 
@@ -45,7 +44,7 @@ class TokenRow:
 
     def check(self) -> None:
         """Raise PayloadError unless lengths, types, finiteness and ranges are right."""
-        n = len(self.tokens)
+        n = self.tokens.size
         for name, dtype in _DTYPES.items():
             array: NDArray[Any] = getattr(self, name)
             if array.dtype != dtype or array.shape != (n,):
@@ -54,6 +53,8 @@ class TokenRow:
                 )
         if n and int(self.tokens.min()) < 0:
             raise PayloadError(f"tokens: negative id at {int(self.tokens.argmin())}")
+        if np.any(self.mask.view(np.uint8) > 1):
+            raise PayloadError("mask: a byte that is neither 0 nor 1")
         if not np.isfinite(self.logprobs).all():
             raise PayloadError(
                 f"logprobs: not finite at {int(np.argmin(np.isfinite(self.logprobs)))}"
@@ -62,8 +63,8 @@ class TokenRow:
             raise PayloadError(f"logprobs: above 0 at {int(self.logprobs.argmax())}")
         if np.any(self.logprobs[~self.mask]):
             raise PayloadError("logprobs: a value at a position that was not sampled")
-        if np.any(np.diff(self.turn) < 0):
-            raise PayloadError("turn: not ascending")
+        if n and (int(self.turn[0]) < 0 or np.any(self.turn[1:] < self.turn[:-1])):
+            raise PayloadError("turn: negative or not ascending")
 
 
 def encode(row: TokenRow) -> bytes:
@@ -74,7 +75,7 @@ def encode(row: TokenRow) -> bytes:
     """
     row.check()
     tensors = {name: np.ascontiguousarray(array) for name, array in row.arrays().items()}
-    return zstandard.ZstdCompressor(level=_LEVEL).compress(save(tensors))
+    return compress(save(tensors))
 
 
 def decode(data: bytes) -> TokenRow:
@@ -84,8 +85,8 @@ def decode(data: bytes) -> TokenRow:
         PayloadError: the bytes are no payload, or its arrays are not consistent.
     """
     try:
-        tensors = load(zstandard.ZstdDecompressor().decompress(data, max_output_size=_MAX_BYTES))
-    except (zstandard.ZstdError, SafetensorError) as error:
+        tensors = load(decompress(data))
+    except (CompressionError, SafetensorError, KeyError) as error:  # KeyError: a type numpy lacks
         raise PayloadError(f"not a token payload: {error}") from error
     if tensors.keys() != _DTYPES.keys():
         raise PayloadError(f"arrays {sorted(tensors)}, expected {sorted(_DTYPES)}")

@@ -16,6 +16,7 @@ from episode_operator.results.payload import TokenRow
 
 TOKENS = "tokens"
 MESSAGES = "messages"
+ARTIFACTS = "artifacts"
 
 
 class ResultConflictError(Exception):
@@ -32,7 +33,7 @@ def _owner(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _blobs(spec: EpisodeResultSpec) -> dict[str, Blob]:
-    found = {TOKENS: spec.tokens, MESSAGES: spec.messages}
+    found = {TOKENS: spec.tokens, MESSAGES: spec.messages, ARTIFACTS: spec.artifacts}
     return {kind: blob for kind, blob in found.items() if blob is not None}
 
 
@@ -84,6 +85,7 @@ async def write(
     spec: EpisodeResultSpec,
     row: TokenRow | None,
     conversation: list[dict[str, Any]] | None,
+    artifacts: bytes | None,
 ) -> EpisodeResult:
     """Write the result, then its parts. The first whole result of an Episode stays for ever.
 
@@ -99,6 +101,8 @@ async def write(
         content[TOKENS] = (payload.encode(row), payload.ENCODING)
     if conversation is not None:
         content[MESSAGES] = (messages.encode(conversation), messages.ENCODING)
+    if artifacts is not None:
+        content[ARTIFACTS] = (artifacts, "tar+gzip")
     described = {
         kind: blobs.describe(data, encoding=encoding, result=name, kind=kind)
         for kind, (data, encoding) in content.items()

@@ -12,6 +12,7 @@ class SandboxError(Exception):
 
     Attributes:
         reason: a CamelCase word for conditions and events.
+        message: what went wrong, without the pod.
         pod_uid: the uid of the pod, or "" where it is not known.
     """
 
@@ -19,6 +20,7 @@ class SandboxError(Exception):
 
     def __init__(self, message: str, *, pod_uid: str = "") -> None:
         super().__init__(f"{message} (pod uid {pod_uid})" if pod_uid else message)
+        self.message = message
         self.pod_uid = pod_uid
 
 
@@ -143,6 +145,28 @@ class FileChanged(FileError):
     reason = "FileChanged"
 
 
+class PackNotFound(RequestError):
+    """The runner has dropped the archive, which waited too long for its reader. Pack again."""
+
+    reason = "PackNotFound"
+
+
+class InvalidArchive(RequestError):
+    """It is no gzipped tar, or it leads out of its folder. Use another one."""
+
+    reason = "InvalidArchive"
+
+
+class ArchiveTooLarge(RequestError):
+    """What is in the archive passes the limits given. Use a smaller one, or raise the limits."""
+
+    reason = "ArchiveTooLarge"
+
+
+ArchiveErrors = (FileError, InvalidArchive, ArchiveTooLarge)
+"""What unpacking an archive may end with that concerns the archive or the disk."""
+
+
 class UploadFailed(RequestError):
     """What is on the pod's disk is not what was sent. Write the file again."""
 
@@ -192,12 +216,16 @@ class RunnerFault(RequestError):
 
 
 _BY_REASON: dict[str, type[RequestError]] = {
+    "ArchiveTooLarge": ArchiveTooLarge,
     "CommandNotStarted": CommandNotStarted,
+    "FileChanged": FileChanged,
     "FileError": FileError,
+    "InvalidArchive": InvalidArchive,
     "InvalidRequest": InvalidRequest,
     "JournalConflict": JournalConflict,
     "JournalFull": JournalFull,
     "KillIncomplete": KillIncomplete,
+    "PackNotFound": PackNotFound,
     "ProcessConflict": ProcessConflict,
     "ProcessInputFull": ProcessInputFull,
     "ProcessLimit": ProcessLimit,

@@ -15,8 +15,8 @@ from .results import (
     FileInfo,
     WrittenFile,
 )
+from .uploads import CHUNK_BYTES, abort, upload
 
-_CHUNK_BYTES = 256 << 10
 _CHUNKS_IN_FLIGHT = 4
 
 
@@ -65,7 +65,7 @@ class Files:
             FileChanged: it changed between two chunks.
         """
         target = _target(path, cwd, user, refuse_links)
-        wanted = _CHUNK_BYTES if limit_bytes is None else min(limit_bytes, _CHUNK_BYTES)
+        wanted = CHUNK_BYTES if limit_bytes is None else min(limit_bytes, CHUNK_BYTES)
         first = await self._read_chunk(target, offset_bytes, wanted)
         chunks = [first.payload]
         got, last = len(first.payload), first
@@ -74,11 +74,11 @@ class Files:
         # Files of the kernel have size 0 and more content than that: read on while there is some.
         while not last.result["end"] and (limit_bytes is None or got < limit_bytes):
             ends = max(rest, got + 1)
-            offsets = range(got, ends, _CHUNK_BYTES)[:_CHUNKS_IN_FLIGHT]
-            most = ends if limit_bytes is not None else offsets[-1] + _CHUNK_BYTES
+            offsets = range(got, ends, CHUNK_BYTES)[:_CHUNKS_IN_FLIGHT]
+            most = ends if limit_bytes is not None else offsets[-1] + CHUNK_BYTES
             for answer in await asyncio.gather(
                 *(
-                    self._read_chunk(target, offset_bytes + o, min(_CHUNK_BYTES, most - o))
+                    self._read_chunk(target, offset_bytes + o, min(CHUNK_BYTES, most - o))
                     for o in offsets
                 )
             ):
@@ -130,7 +130,7 @@ class Files:
             parameters["mode"] = mode
         if owner is not None:
             parameters["owner"] = owner
-        if len(data) <= _CHUNK_BYTES:
+        if len(data) <= CHUNK_BYTES:
             answer = await self._requester.request(
                 "writeFile", parameters, data, request_id=request_id
             )
@@ -143,36 +143,15 @@ class Files:
         self, parameters: dict[str, Any], data: bytes, request_id: str | None
     ) -> Answer:
         # A caller's id names the upload too, so that a repeated call finds what it committed.
-        upload = request_id or self._requester.new_id()
-        await self._requester.request("openUpload", parameters | {"upload": upload})
-        limit = asyncio.Semaphore(_CHUNKS_IN_FLIGHT)
-
-        async def write(offset: int) -> None:
-            async with limit:
-                await self._requester.request(
-                    "writeUpload",
-                    {"upload": upload, "offsetBytes": offset},
-                    data[offset : offset + _CHUNK_BYTES],
-                    recorded=False,
-                )
-
-        try:
-            async with asyncio.TaskGroup() as group:
-                for offset in range(0, len(data), _CHUNK_BYTES):
-                    group.create_task(write(offset))
-        except BaseExceptionGroup as failures:
-            await self._abort(upload)
-            raise failures.exceptions[0] from None
-        commit = {"upload": upload, "sha256": parameters["sha256"]}
+        name = request_id or self._requester.new_id()
+        await upload(self._requester, "openUpload", parameters, data, name=name)
+        commit = {"upload": name, "sha256": parameters["sha256"]}
         try:
             return await self._requester.request("commitUpload", commit, request_id=request_id)
         finally:
             if request_id is not None:
                 # Where the answer was a recorded one, this call's own upload is still open.
-                await self._abort(upload)
-
-    async def _abort(self, upload: str) -> None:
-        await self._requester.request("abortUpload", {"upload": upload}, recorded=False)
+                await abort(self._requester, name)
 
     async def list_directory(
         self,

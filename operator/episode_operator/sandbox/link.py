@@ -46,6 +46,23 @@ class Hello:
     journal_length: int
 
 
+def _hello(first: protocol.Frame) -> Hello:
+    refusal = f"the runner greets with {first.body[:100]!r}"
+    try:
+        fields = orjson.loads(first.body) if first.kind == protocol.HELLO else None
+    except orjson.JSONDecodeError as error:
+        raise LinkIncompatible(refusal) from error
+    match fields:
+        case {
+            "version": protocol.VERSION,
+            "instance": str(instance),
+            "uptimeSeconds": int() | float() as uptime,
+            "journalLength": int(length),
+        }:
+            return Hello(instance, uptime, length)
+    raise LinkIncompatible(refusal)
+
+
 class Link:
     """Sends messages and hands each complete response to `on_message(stream, message)`."""
 
@@ -79,16 +96,16 @@ class Link:
                     self._early.extend(self._decoder.feed(await self._channel.receive()))
         except (TimeoutError, ChannelClosed, protocol.DamagedStream) as error:
             raise LinkLost(f"no hello from the runner: {error}") from error
-        first = self._early.pop(0)
-        fields = orjson.loads(first.body) if first.kind == protocol.HELLO else {}
-        if fields.get("version") != protocol.VERSION:
-            raise LinkIncompatible(f"the runner greets with {first.body[:100]!r}")
-        return Hello(fields["instance"], fields["uptimeSeconds"], fields["journalLength"])
+        return _hello(self._early.pop(0))
 
     def send(self, stream: int, message: bytes) -> None:
         """Queues a message. It takes turns of one chunk with the others, as the window allows."""
         self._queue.append((stream, memoryview(message)))
         self._wake.set()
+
+    def drop(self, stream: int) -> None:
+        """Forgets what of a message is still to be sent; nobody waits for its answer."""
+        self._queue = deque(entry for entry in self._queue if entry[0] != stream)
 
     async def run(self) -> None:
         """Works until the link ends, which is always told by an exception.

@@ -36,6 +36,26 @@ class _Pending(NamedTuple):
     future: asyncio.Future[Answer]
 
 
+def _answer(message: bytes, *, pod_uid: str) -> Answer:
+    """What a message answers.
+
+    Raises:
+        RequestError: the runner refused or failed the request.
+        ProtocolError: it is no answer.
+    """
+    try:
+        header, payload = protocol.split_message(message)
+        fields = orjson.loads(header)
+    except (protocol.DamagedStream, orjson.JSONDecodeError) as error:
+        raise errors.ProtocolError(f"no answer: {error}", pod_uid=pod_uid) from error
+    match fields:
+        case {"error": dict(failure)}:
+            raise errors.from_runner(orjson.dumps(failure), pod_uid=pod_uid)
+        case dict() if "error" not in fields:
+            return Answer(fields.get("result"), payload)
+    raise errors.ProtocolError(f"no answer: {header[:200]!r}", pod_uid=pod_uid)
+
+
 class Requester:
     """Keeps one link open and sends requests over it, again where a lost link left them open.
 
@@ -62,6 +82,7 @@ class Requester:
         self._pending: dict[int, _Pending] = {}
         self._forgets: list[str] = []
         self._forget_timer: asyncio.TimerHandle | None = None
+        self._releases: set[asyncio.Task[Answer]] = set()
         self._link: Link | None = None
         self._task: asyncio.Task[None] | None = None
         self._failure: errors.SandboxError | None = None
@@ -102,7 +123,7 @@ class Requester:
     ) -> Answer:
         """Sends one request and waits for its answer, over as many links as it takes.
 
-        A cancelled wait does not stop what runs in the pod.
+        A cancelled wait does not stop what runs in the pod; what was not yet sent never runs.
 
         Args:
             request_id: the caller's own id, else one is made.
@@ -152,8 +173,21 @@ class Requester:
         finally:
             if self._pending.pop(stream, None) is not None:
                 self._forgets.extend(forgets)
+                if self._link is not None:
+                    self._link.drop(stream)
             if own and recorded:
                 self.forget([chosen])
+
+    def release(self, operation: str, parameters: dict[str, Any]) -> None:
+        """Sends a request without waiting, for what the runner drops with this client anyway."""
+        task = asyncio.ensure_future(self.request(operation, parameters, recorded=False))
+        self._releases.add(task)
+        task.add_done_callback(self._released)
+
+    def _released(self, task: asyncio.Task[Answer]) -> None:
+        self._releases.discard(task)
+        if not task.cancelled():
+            task.exception()
 
     def forget(self, request_ids: list[str]) -> None:
         """Lets the runner drop results soon; a running request loses its result when it ends."""
@@ -176,13 +210,10 @@ class Requester:
         pending = self._pending.pop(stream, None)
         if pending is None or pending.future.done():
             return
-        header, payload = protocol.split_message(message)
-        fields = orjson.loads(header)
-        if "error" in fields:
-            error = errors.from_runner(orjson.dumps(fields["error"]), pod_uid=self.pod_uid)
+        try:
+            pending.future.set_result(_answer(message, pod_uid=self.pod_uid))
+        except errors.SandboxError as error:
             pending.future.set_exception(error)
-        else:
-            pending.future.set_result(Answer(fields.get("result"), payload))
 
     async def _supervise(self, link: Link) -> None:
         try:

@@ -247,6 +247,38 @@ class WrittenFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Packed:
+    """A gzipped tar of paths of a container.
+
+    Attributes:
+        size_bytes: of the archive.
+        sha256: of the archive, hex.
+        missing: for each asked path that is not in it, or not all of it, why.
+        too_large: what of `missing` would have passed a limit, of bytes, entries or depth.
+    """
+
+    size_bytes: int
+    sha256: str
+    missing: dict[str, str]
+    too_large: dict[str, str]
+
+    @classmethod
+    def parse(cls, fields: dict[str, Any]) -> Packed:
+        """From the runner's answer."""
+        missing = fields["missing"] or {}
+        too_large = {path: missing[path] for path in fields["tooLarge"] or ()}
+        return cls(fields["sizeBytes"], fields["sha256"], missing, too_large)
+
+
+@dataclass(frozen=True, slots=True)
+class Unpacked:
+    """An archive that was unpacked, and how many entries it had."""
+
+    archive: Packed
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxInfo:
     """The container as the image and the pod define it.
 

@@ -1,4 +1,4 @@
-"""The session with the runner in one pod: commands, background processes, files, journal.
+"""The session with the runner in one pod: commands, processes, files, archives, journal.
 
 One exec websocket carries everything, and is opened again when it drops. Requests run at most
 once; one with a `request_id` of the caller's may be sent again even by another operator, and its
@@ -16,6 +16,7 @@ import aiohttp
 from episode_operator.kube.connection import KubernetesConnection
 
 from . import errors
+from .archives import Archives
 from .channel import OpenChannel
 from .files import Files
 from .journal import JournalClient
@@ -31,7 +32,7 @@ _MAX_TIMEOUT_SECONDS = 10_000_000
 Shell = Literal["sh", "bash", "auto"]
 
 
-class Session(Files, JournalClient):
+class Session(Files, Archives, JournalClient):
     """A session with one runner. Methods may be called concurrently.
 
     All of them raise `RequestError` subclasses for what concerns the one request, and other

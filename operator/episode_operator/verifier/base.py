@@ -1,10 +1,17 @@
 """What every contract has in common: a clean pod, tests that enter only now, one command."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from episode_operator.lifecycle.outcome import Failure, Scored
-from episode_operator.sandbox.errors import FileError
+from episode_operator.api.decisions import Contract, Happening
+from episode_operator.lifecycle.outcome import Failure, Scored, decided
+from episode_operator.sandbox.errors import (
+    ArchiveErrors,
+    CommandNotStarted,
+    FileError,
+    FileNotFound,
+    InvalidRequest,
+)
 from episode_operator.sandbox.memory import check_memory
 from episode_operator.sandbox.results import ExecResult
 from episode_operator.sandbox.session import Session
@@ -14,10 +21,6 @@ TESTS_FOLDER = "/tests"
 LOGS_FOLDER = "/logs/verifier"
 OUTPUT_LIMIT_BYTES = 64 << 10
 _LOG_LIMIT_BYTES = 8 << 20
-
-
-class VerifierTimeoutError(Exception):
-    """The verifier did not end in its time; the message is what it had printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +35,56 @@ class TestFile:
 
 
 @dataclass(frozen=True, slots=True)
+class TestArchive:
+    """Many files of the tests: a gzipped tar for a folder, with its content resolved."""
+
+    __test__ = False
+
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """What the contract brings into the sandbox besides its one script."""
+
+    __test__ = False
+
+    files: Sequence[TestFile] = ()
+    archives: Sequence[TestArchive] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """What a contract may use. `secret` is known to no process of the agent; times in seconds."""
+    """What a contract may use; times in seconds.
+
+    `session` leads to the container that the tests run in. `secret` is known to no process of the
+    agent. `name` makes the ids of the verifier's requests unique in their container. `pod_files`
+    are files that the kubelet mounts into every container of the pod, as they were before the
+    agent acted.
+    """
 
     session: Session
+    contract: Contract
     workdir: str
     timeout_seconds: int
+    env: Mapping[str, str]
+    user: str | None
     use: AgentUse
     secret: str
+    name: str = "verifier"
+    pod_files: Mapping[str, bytes] = field(default_factory=dict)
+
+    def end(
+        self,
+        happening: Happening,
+        message: str,
+        *,
+        reward: float | None = None,
+        components: dict[str, float] | None = None,
+    ) -> Scored | Failure:
+        """The end that the decision table gives to what happened under this contract."""
+        return decided(happening, self.contract, message, reward=reward, components=components)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,62 +95,110 @@ class Verification:
     output: str = ""
 
 
-async def prepare(session: Session) -> None:
-    """End everything the agent left running, then make the tests' folders anew.
+class NoVerdictError(Exception):
+    """Ends a verification without a verdict, wherever it is."""
+
+    def __init__(self, happening: Happening, message: str, output: str = "") -> None:
+        super().__init__(message)
+        self.happening = happening
+        self.output = output
+
+
+async def fresh_folders(context: Context) -> None:
+    """Make the tests' folders anew.
 
     Whatever stood there is removed, links and their parents included, never followed.
     """
-    await session.kill_all(request_id="verifier.kill")
-    for folder in (TESTS_FOLDER, LOGS_FOLDER):
-        await session.fresh_directory(
-            folder, replace_parents=True, request_id=f"verifier.fresh{folder}"
+    for folder, owner in ((TESTS_FOLDER, None), (LOGS_FOLDER, context.user)):
+        await context.session.fresh_directory(
+            folder,
+            owner=owner,
+            replace_parents=True,
+            request_id=f"{context.name}.fresh{folder}",
         )
 
 
-async def put(session: Session, files: Sequence[TestFile]) -> None:
-    """Write the tests; a link of the agent's at one of the paths is replaced, not followed."""
-    for file in files:
-        await session.write_file(
-            file.path, file.content, mode=file.mode, parents=True, refuse_links=True
-        )
+async def put(context: Context, tests: Tests, *more: TestFile) -> None:
+    """Write the tests; a link of the agent's at one of the paths is replaced, not followed.
+
+    Raises:
+        NoVerdictError: a file cannot be written.
+        SandboxError: the sandbox failed.
+    """
+    try:
+        own = await context.session.info()
+        for archive in tests.archives:
+            await context.session.unpack(
+                archive.path,
+                archive.content,
+                owner=f"{own.uid}:{own.gid}",
+                request_id=f"{context.name}.unpack{archive.path}",
+            )
+        for file in (*tests.files, *more):
+            await context.session.write_file(
+                file.path, file.content, mode=file.mode, parents=True, refuse_links=True
+            )
+    except ArchiveErrors as error:
+        raise NoVerdictError(
+            Happening.TESTS_NOT_WRITTEN, f"the tests cannot be written: {error}"
+        ) from error
 
 
 async def run(
     context: Context,
     command: Sequence[str],
     *,
-    env: dict[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
 ) -> ExecResult:
     """Run the verifier's command in the workdir with the image's own environment.
 
     Raises:
         CommandNotStarted: there is no such program in the image.
-        VerifierTimeoutError: it was killed after its time.
-        SandboxError: the sandbox failed.
+        NoVerdictError: it was killed after its time, or it may not be run.
+        SandboxError: the sandbox failed; how the command ended is unknown.
     """
-    result = await context.session.exec(
-        command,
-        timeout_seconds=context.timeout_seconds,
-        request_id=f"verifier.run.{command[0]}",
-        cwd=context.workdir,
-        env=env,
-        stdin=stdin,
-        merge_output=True,
-        output_limit_bytes=OUTPUT_LIMIT_BYTES,
-    )
+    try:
+        result = await context.session.exec(
+            command,
+            timeout_seconds=context.timeout_seconds,
+            request_id=f"{context.name}.run.{command[0]}",
+            cwd=context.workdir,
+            env={**context.env, **(env or {})},
+            user=context.user,
+            stdin=stdin,
+            merge_output=True,
+            output_limit_bytes=OUTPUT_LIMIT_BYTES,
+        )
+    except CommandNotStarted as error:
+        if error.errno == "ENOENT" and error.path == command[0]:
+            raise
+        raise NoVerdictError(Happening.TESTS_NOT_STARTED, str(error)) from error
+    except InvalidRequest as error:
+        raise NoVerdictError(Happening.TESTS_NOT_STARTED, f"verifier.user: {error}") from error
     check_memory(result, pod_uid=context.session.pod_uid)
     if result.timed_out:
-        raise VerifierTimeoutError(result.stdout.text())
+        raise NoVerdictError(
+            Happening.TESTS_TIMED_OUT,
+            f"the verifier was killed after {context.timeout_seconds} s; "
+            "raise verifier.timeoutSeconds if it needs more",
+            result.stdout.text(),
+        )
     return result
 
 
-async def read_log(session: Session, name: str) -> bytes | None:
-    """A file the verifier left in its logs folder; None if there is none. Links do not count."""
+async def read_log(context: Context, name: str) -> bytes | None:
+    """A file the verifier left in its logs folder; None if there is none.
+
+    Raises:
+        NoVerdictError: it is a link, or cannot be read.
+    """
     try:
-        content = await session.read_file(
+        content = await context.session.read_file(
             f"{LOGS_FOLDER}/{name}", limit_bytes=_LOG_LIMIT_BYTES, refuse_links=True
         )
-    except FileError:
+    except FileNotFound:
         return None
+    except FileError as error:
+        raise NoVerdictError(Happening.LOG_UNREADABLE, str(error)) from error
     return content.data

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 CORRECTNESS_WEIGHT = 0.7
 EFFICIENCY_WEIGHT = 0.15
 TOOL_USE_WEIGHT = 0.15
-PASS_CORRECTNESS = 0.8
+
+SAID_PASSED, PASSED, ASSERTION_FAILED, OTHER_ERROR = 1.0, 0.8, 0.2, 0.1
+"""Correctness: exit 0 and the output says passed; exit 0 without; an assertion fails; else."""
 
 _WRITING_TOOLS = frozenset({"write_file", "patch"})
 
@@ -20,11 +22,11 @@ class AgentUse:
 
 
 def correctness(exit_code: int, output: str) -> float:
-    """1.0 exit 0 and the output says passed; 0.8 exit 0 without; 0.2 an assertion; 0.1 else."""
+    """One of the four values above."""
     said = output.lower()
     if exit_code == 0:
-        return 1.0 if "passed" in said else 0.8
-    return 0.2 if "assertionerror" in said else 0.1
+        return SAID_PASSED if "passed" in said else PASSED
+    return ASSERTION_FAILED if "assertionerror" in said else OTHER_ERROR
 
 
 def efficiency(use: AgentUse) -> float:

@@ -1,15 +1,16 @@
 """The pytest contract (Endless Terminals): all passed is 1, a failed test is 0."""
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
-from episode_operator.api.reasons import NoVerdictReason, Verdict
-from episode_operator.lifecycle.outcome import Failure, Scored
-from episode_operator.sandbox.results import ExecResult
+from episode_operator.api.decisions import Contract, Happening
+from episode_operator.lifecycle.outcome import Failure, Scored, decided
 from episode_operator.verifier.base import (
     LOGS_FOLDER,
     TESTS_FOLDER,
     Context,
     TestFile,
+    Tests,
     Verification,
     put,
     read_log,
@@ -41,69 +42,84 @@ _ARGUMENTS = (
     _TEST,
 )
 _ENV = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-_NO_VERDICT = {
-    2: (NoVerdictReason.VERIFIER_ERROR, "pytest was interrupted or could not collect the tests"),
-    3: (NoVerdictReason.VERIFIER_ERROR, "pytest failed internally"),
-    4: (NoVerdictReason.VERIFIER_ERROR, "pytest was called in a wrong way"),
-    5: (NoVerdictReason.NO_TESTS_COLLECTED, "pytest collected no test"),
-    _MISSING: (NoVerdictReason.PYTEST_MISSING, "the image's Python has no pytest"),
+_ENDS = {
+    2: Happening.PYTEST_INTERRUPTED,
+    3: Happening.PYTEST_INTERNAL_ERROR,
+    4: Happening.PYTEST_USAGE_ERROR,
+    5: Happening.PYTEST_NONE_COLLECTED,
+    _MISSING: Happening.PYTEST_MISSING,
 }
 
 
-async def verify(context: Context, *, test: str, files: list[TestFile]) -> Verification:
+async def verify(context: Context, *, test: str, tests: Tests) -> Verification:
     """Run pytest on the test file.
 
     Raises:
-        VerifierTimeoutError, SandboxError: as `run` does.
+        NoVerdictError, SandboxError: as `run_isolated` does.
     """
     defaults = [TestFile(_CONFIG, b"[pytest]\n", 0o644), TestFile(_TEST, test.encode(), 0o644)]
-    await put(context.session, [*defaults, *files])
+    await put(context, replace(tests, files=[*defaults, *tests.files]))
     result = await run_isolated(context, _PROGRAM, *_ARGUMENTS, env=_ENV)
-    if isinstance(result, Failure):
-        return Verification(result)
-    report = await read_log(context.session, _REPORT)
-    return Verification(judge(result, report), result.stdout.text())
+    report = await read_log(context, _REPORT)
+    return Verification(judge(result.exit_code, report), result.stdout.text())
 
 
-def judge(result: ExecResult, report: bytes | None) -> Scored | Failure:
+def judge(exit_code: int, report: bytes | None) -> Scored | Failure:
     """The verdict from pytest's exit code and its own report; both must agree."""
-    if result.exit_code in _NO_VERDICT:
-        reason, message = _NO_VERDICT[result.exit_code]
-        return Failure(reason, f"{message} (exit code {result.exit_code})")
-    if result.exit_code not in (0, 1) or report is None:
-        return Failure(
-            NoVerdictReason.VERIFIER_ERROR,
-            f"pytest ended with exit code {result.exit_code} and left "
-            f"{'a' if report is not None else 'no'} report",
-        )
+    ended = f"pytest ended with exit code {exit_code}"
+    if exit_code not in (0, 1):
+        return _none(_ENDS.get(exit_code, Happening.PYTEST_OTHER_END), ended)
+    if report is None:
+        return _none(Happening.PYTEST_REPORT_MISSING, f"{ended} and left no report")
     try:
         counts = _counts(report)
-    except (ElementTree.ParseError, ValueError) as error:
-        return Failure(NoVerdictReason.VERIFIER_ERROR, f"pytest's report cannot be read: {error}")
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        message = f"pytest's report cannot be read: {error}"
+        return _none(Happening.PYTEST_REPORT_UNREADABLE, message)
+    return _judge_counts(counts, exit_code)
+
+
+def _judge_counts(counts: dict[str, float], exit_code: int) -> Scored | Failure:
     if counts["passed"] + counts["failed"] == 0:
-        return Failure(NoVerdictReason.NO_TESTS_COLLECTED, "every test was skipped")
+        return _none(Happening.PYTEST_ALL_SKIPPED, "every test was skipped")
     passed = counts["failed"] == 0
-    if passed != (result.exit_code == 0):
-        return Failure(
-            NoVerdictReason.VERIFIER_ERROR,
-            f"pytest's exit code {result.exit_code} and its report {counts} disagree",
+    if passed != (exit_code == 0):
+        return _none(
+            Happening.PYTEST_REPORT_DISAGREES,
+            f"pytest's exit code {exit_code} and its report {counts} disagree",
         )
-    return Scored(
-        verdict=Verdict.PASSED if passed else Verdict.FAILED,
+    return decided(
+        Happening.PYTEST_ALL_PASSED if passed else Happening.PYTEST_SOME_FAILED,
+        Contract.PYTEST,
+        f"{counts['passed']:.0f} passed, {counts['failed']:.0f} failed",
         reward=1.0 if passed else 0.0,
-        reason="TestsPassed" if passed else "TestsFailed",
-        message=f"{counts['passed']:.0f} passed, {counts['failed']:.0f} failed",
         components=counts,
     )
 
 
+def _none(happening: Happening, message: str) -> Scored | Failure:
+    return decided(happening, Contract.PYTEST, message)
+
+
+def _count(text: str) -> int:
+    """As pytest writes it: `int` would take underscores and other scripts' digits too."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ValueError(f"{text[:20]!r} is no count")
+    return int(text)
+
+
 def _counts(report: bytes) -> dict[str, float]:
-    suites = list(ElementTree.fromstring(report).iter("testsuite"))
+    root = ElementTree.fromstring(report)
+    suites = list(root.iter("testsuite"))
     total, failures, errors, skipped = (
-        sum(int(suite.get(name, "0")) for suite in suites)
+        sum(_count(suite.get(name, "0")) for suite in suites)
         for name in ("tests", "failures", "errors", "skipped")
     )
     failed = failures + errors
+    if min(failures, errors, skipped, total - failed - skipped) < 0:
+        raise ValueError("its counts do not add up")
+    if any("name" not in case.attrib for case in root.iter("testcase")):
+        raise ValueError("a test did not come to its end")
     return {
         "passed": float(total - failed - skipped),
         "failed": float(failed),

@@ -13,11 +13,15 @@ import (
 // Reasons, as the operator's typed errors name them.
 const (
 	FileError          = "FileError"
+	FileChanged        = "FileChanged"
+	ArchiveTooLarge    = "ArchiveTooLarge"
 	CommandNotStarted  = "CommandNotStarted"
+	InvalidArchive     = "InvalidArchive"
 	InvalidRequest     = "InvalidRequest"
 	JournalConflict    = "JournalConflict"
 	JournalFull        = "JournalFull"
 	KillIncomplete     = "KillIncomplete"
+	PackNotFound       = "PackNotFound"
 	ProcessConflict    = "ProcessConflict"
 	ProcessInputFull   = "ProcessInputFull"
 	ProcessLimit       = "ProcessLimit"

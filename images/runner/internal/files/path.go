@@ -100,11 +100,14 @@ func isLink(directory int, name string) bool {
 type Service struct {
 	WorkingDir string
 	uploads    uploads
+	packs      packs
 }
 
 // NewService takes relative paths from workingDir.
 func NewService(workingDir string) *Service {
-	return &Service{WorkingDir: workingDir, uploads: uploads{open: map[string]*upload{}}}
+	return &Service{
+		WorkingDir: workingDir, uploads: uploads{open: map[string]*upload{}}, packs: packs{open: map[string]*pack{}, idle: packIdle},
+	}
 }
 
 // at runs action on a target's place with the rights of its user.

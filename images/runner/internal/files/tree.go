@@ -14,91 +14,6 @@ func identity(stat *unix.Stat_t) string {
 	return fmt.Sprintf("%x:%x:%x:%x", stat.Dev, stat.Ino, stat.Mtim.Nano(), stat.Size)
 }
 
-// RemoveRequest asks for the removal of whatever is at a path.
-type RemoveRequest struct {
-	Target
-	Recursive bool `json:"recursive,omitempty"`
-}
-
-// Remove removes a file, a link itself, or with Recursive a directory. What is not there is removed already; it returns
-// whether there was anything.
-func (s *Service) Remove(request RemoveRequest) (existed bool, err error) {
-	err = s.at(request.Target, func(where place) error {
-		if where.name == "." {
-			return fault.OnPath(where.path, unix.EBUSY)
-		}
-		var removeErr error
-		existed, removeErr = removeAt(where.directory, where.name, request.Recursive)
-		if removeErr != nil {
-			return fault.OnPath(where.path, removeErr)
-		}
-		return nil
-	})
-	if own, ok := err.(*fault.Error); ok && own.Errno == "ENOENT" {
-		return false, nil
-	}
-	return existed, err
-}
-
-// removeAt never follows a link: directories are entered by O_NOFOLLOW.
-func removeAt(directory int, name string, recursive bool) (existed bool, err error) {
-	err = unix.Unlinkat(directory, name, 0)
-	switch err {
-	case nil:
-		return true, nil
-	case unix.ENOENT:
-		return false, nil
-	case unix.EISDIR, unix.EPERM, unix.EACCES: // EACCES: the parent may not be written to, which says nothing of what is inside
-	default:
-		return true, err
-	}
-	if recursive {
-		if emptyErr := emptyDirectory(directory, name); emptyErr != nil {
-			if emptyErr == unix.ENOTDIR {
-				return true, err
-			}
-			return true, emptyErr
-		}
-	}
-	err = unix.Unlinkat(directory, name, unix.AT_REMOVEDIR)
-	if err == unix.ENOENT {
-		return true, nil
-	}
-	return true, err
-}
-
-// emptyDirectory keeps one descriptor per level, so that a path too long for one system call is no obstacle.
-func emptyDirectory(parent int, name string) error {
-	directory, err := unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err == unix.EACCES {
-		// Its owner may have taken the right to read it; root without CAP_DAC_OVERRIDE gives it back to itself.
-		_ = unix.Fchmodat(parent, name, 0o700, 0)
-		directory, err = unix.Openat(parent, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(directory)
-	for range 100 { // entries may be added while they are removed
-		names, err := entryNames(directory)
-		if err != nil {
-			return err
-		}
-		if len(names) == 0 {
-			return nil
-		}
-		for _, entry := range names {
-			if _, err := removeAt(directory, entry, true); err != nil {
-				return err
-			}
-		}
-		if _, err := unix.Seek(directory, 0, 0); err != nil {
-			return err
-		}
-	}
-	return unix.ENOTEMPTY
-}
-
 // MakeRequest asks for a directory.
 type MakeRequest struct {
 	Target
@@ -138,21 +53,15 @@ func (s *Service) MakeDirectory(request MakeRequest) error {
 }
 
 func (s *Service) makeAt(where place, request MakeRequest, uid, gid int) error {
-	var kept error
+	mode := request.Mode & 0o7777
+	var existed, emptied bool
+	var err error
 	if request.Fresh {
-		if where.name == "." {
-			return fault.OnPath(where.path, unix.EBUSY)
-		}
-		// A mount point cannot be removed, and who may not write to the parent cannot remove any directory in it. Then it is
-		// enough that it is empty by now.
-		if _, err := removeAt(where.directory, where.name, true); err == unix.EBUSY || err == unix.EACCES {
-			kept = err
-		} else if err != nil {
-			return fault.OnPath(where.path, err)
-		}
+		emptied, err = makeFresh(where, mode)
+	} else {
+		err = unix.Mkdirat(where.directory, where.name, mode)
+		existed = err == unix.EEXIST
 	}
-	err := unix.Mkdirat(where.directory, where.name, request.Mode&0o7777)
-	existed := err == unix.EEXIST
 	if err != nil && !existed {
 		return fault.OnPath(where.path, err)
 	}
@@ -161,24 +70,41 @@ func (s *Service) makeAt(where place, request MakeRequest, uid, gid int) error {
 		return err
 	}
 	defer unix.Close(directory)
-	if existed && !request.Fresh {
+	if existed {
 		return nil
 	}
-	if kept != nil {
-		if names, err := entryNames(directory); err != nil || len(names) > 0 {
-			return fault.OnPath(where.path, kept)
-		}
+	if request.Fresh && !isEmpty(directory) {
+		return fault.OnPath(where.path, unix.ENOTEMPTY)
 	}
 	if uid >= 0 {
 		if err := unix.Fchown(directory, uid, gid); err != nil {
 			return fault.OnPath(where.path, err)
 		}
 	}
-	// Not subject to the umask, unlike the mode given to mkdir.
-	if err := unix.Fchmod(directory, request.Mode&0o7777); err != nil && kept == nil {
+	// Not subject to the umask, unlike the mode given to mkdir. A directory that was only emptied may be another user's.
+	if err := unix.Fchmod(directory, mode); err != nil && !emptied {
 		return fault.OnPath(where.path, err)
 	}
 	return nil
+}
+
+// freshAttempts is how often a fresh directory is tried to be made where something makes the path anew in between.
+const freshAttempts = 20
+
+// makeFresh makes a directory in the place of whatever is there, or empties the one that is there and cannot be removed.
+func makeFresh(where place, mode uint32) (emptied bool, err error) {
+	for range freshAttempts {
+		emptied, err = newRemover().clear(where)
+		if err == nil && !emptied {
+			err = unix.Mkdirat(where.directory, where.name, mode)
+		}
+		switch err {
+		case unix.EEXIST, unix.ENOTEMPTY, unix.EISDIR: // it was made anew meanwhile
+		default:
+			return emptied, err
+		}
+	}
+	return emptied, err
 }
 
 // makeParents makes the missing directories above a path.

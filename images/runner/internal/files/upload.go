@@ -13,6 +13,7 @@ type upload struct {
 	mu     sync.Mutex
 	client string
 	draft  *draft // nil once it is committed or abandoned
+	sealed *Packed
 }
 
 type uploads struct {
@@ -26,14 +27,7 @@ func (s *Service) OpenUpload(name, client string, request WriteRequest) error {
 	if err != nil {
 		return err
 	}
-	s.uploads.mu.Lock()
-	defer s.uploads.mu.Unlock()
-	if s.uploads.open[name] != nil || len(s.uploads.open) >= maxUploads {
-		made.abandon()
-		return fault.New(fault.InvalidRequest, "upload %q exists, or %d files are half written already", name, maxUploads)
-	}
-	s.uploads.open[name] = &upload{client: client, draft: made}
-	return nil
+	return s.uploads.add(name, client, made)
 }
 
 // WriteUpload writes one chunk. Chunks may come in any order and more than once.
@@ -73,8 +67,9 @@ func (s *Service) AbortUpload(name string) {
 	}
 }
 
-// AbortOthers removes the half-written files of every client but this one.
+// AbortOthers removes the half-written files and drops the packs of every client but this one.
 func (s *Service) AbortOthers(client string) {
+	s.packs.closeOthers(client)
 	s.uploads.mu.Lock()
 	var names []string
 	for name, open := range s.uploads.open {
@@ -86,6 +81,17 @@ func (s *Service) AbortOthers(client string) {
 	for _, name := range names {
 		s.AbortUpload(name)
 	}
+}
+
+func (u *uploads) add(name, client string, made *draft) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.open[name] != nil || len(u.open) >= maxUploads {
+		made.abandon()
+		return fault.New(fault.InvalidRequest, "upload %q exists, or %d files are half written already", name, maxUploads)
+	}
+	u.open[name] = &upload{client: client, draft: made}
+	return nil
 }
 
 func (u *uploads) find(name string) (*upload, error) {

@@ -1,7 +1,6 @@
 package files
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
@@ -68,9 +67,7 @@ func (s *Service) newDraft(request WriteRequest) (made *draft, err error) {
 			where.close()
 			return fault.OnPath(where.path, unix.EISDIR)
 		}
-		var random [8]byte
-		_, _ = rand.Read(random[:])
-		temporary := ".episode-upload-" + hex.EncodeToString(random[:])
+		temporary := randomName(".episode-upload-")
 		file, err := unix.Openat(where.directory, temporary,
 			unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 		if err != nil {

@@ -34,19 +34,26 @@ func processes() []entry {
 		}
 		// The command's name, in brackets, may hold anything, brackets too.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 4 {
+		if len(fields) < 18 {
 			continue
 		}
 		number := func(at int) int { value, _ := strconv.Atoi(string(fields[at])); return value }
 		found = append(found, entry{
 			pid: pid, parent: number(1), group: number(2), session: number(3),
-			zombie: fields[0][0] == 'Z' || fields[0][0] == 'X',
+			// A process whose first thread has ended looks like a zombie while its other threads go on.
+			zombie: (fields[0][0] == 'Z' || fields[0][0] == 'X') && number(17) <= 1,
 		})
 	}
 	return found
 }
 
-const killRounds = 20
+const (
+	killRounds = 20
+	// A killed process that is throttled, or has much memory to give back, takes its time to end.
+	treeDeadline = 10 * time.Second
+	allDeadline  = 30 * time.Second
+	longestPause = 20
+)
 
 // KillTree kills a session, its process group and everything that descends from leader, until nothing is left. They
 // are stopped first: a process that dies hands its children to PID 1, and from then on they are nobody's descendants.
@@ -59,7 +66,8 @@ func KillTree(leader int) {
 		}
 	}
 	_ = unix.Kill(-leader, unix.SIGKILL)
-	for round := range killRounds {
+	end := time.Now().Add(treeDeadline)
+	for round := 0; time.Now().Before(end); round++ {
 		alive := false
 		for _, process := range processes() {
 			if (known[process.pid] || process.session == leader) && !process.zombie {
@@ -70,7 +78,7 @@ func KillTree(leader int) {
 		if !alive {
 			return
 		}
-		time.Sleep(time.Duration(round+1) * time.Millisecond)
+		time.Sleep(time.Duration(min(round+1, longestPause)) * time.Millisecond)
 	}
 }
 
@@ -95,7 +103,8 @@ func stopTree(leader int, known map[int]bool) (found bool) {
 func KillAll() (killed int, left []int) {
 	own := os.Getpid()
 	seen := map[int]bool{}
-	for round := range killRounds + 5 {
+	end := time.Now().Add(allDeadline)
+	for round := 0; time.Now().Before(end); round++ {
 		left = left[:0]
 		if round >= killRounds && own == 1 {
 			_ = unix.Kill(-1, unix.SIGKILL)
@@ -117,7 +126,7 @@ func KillAll() (killed int, left []int) {
 		if len(left) == 0 {
 			return killed, nil
 		}
-		time.Sleep(time.Duration(min(round+1, 10)) * time.Millisecond)
+		time.Sleep(time.Duration(min(round+1, longestPause)) * time.Millisecond)
 	}
 	return killed, left
 }

@@ -1,8 +1,6 @@
 package proc
 
 import (
-	"bufio"
-	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -64,7 +62,7 @@ type oomCounter struct {
 }
 
 func openOomCounter() *oomCounter {
-	for _, path := range oomFiles() {
+	for _, path := range cgroupFiles("memory", "memory.oom_control", "memory.events") {
 		if file, err := os.Open(path); err == nil {
 			counter := &oomCounter{file: file}
 			if counter.told = counter.read(); counter.told >= 0 {
@@ -85,26 +83,6 @@ func (c *oomCounter) rose(before int64) bool {
 	rose := now > min(before, c.told)
 	c.told = max(c.told, now)
 	return rose
-}
-
-// oomFiles lists the counter's places: where the container sees its own cgroup as the root, then by name.
-func oomFiles() []string {
-	files := []string{}
-	memberships, _ := os.ReadFile("/proc/self/cgroup")
-	lines := bufio.NewScanner(bytes.NewReader(memberships))
-	for lines.Scan() {
-		fields := strings.SplitN(lines.Text(), ":", 3)
-		if len(fields) != 3 {
-			continue
-		}
-		if fields[1] == "memory" {
-			files = append(files, "/sys/fs/cgroup/memory"+fields[2]+"/memory.oom_control")
-		}
-		if fields[0] == "0" && fields[1] == "" {
-			files = append(files, "/sys/fs/cgroup"+fields[2]+"/memory.events")
-		}
-	}
-	return append(files, "/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 }
 
 // read returns -1 where the count is not to be had.

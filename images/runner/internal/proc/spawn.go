@@ -59,7 +59,8 @@ type Command struct {
 	User       string            `json:"user,omitempty"`
 	ShellState string            `json:"shellState,omitempty"`
 
-	keepState bool // starts from the shell state and leaves it as it is
+	Generation int  `json:"-"` // of the moment the request came: see reap.Reaper
+	keepState  bool // starts from the shell state and leaves it as it is
 }
 
 // started is a running process with its pipes.
@@ -109,7 +110,7 @@ func (rt *Runtime) start(command Command, standard [3]int) (*started, error) {
 		Files: files,
 		Sys:   &syscall.SysProcAttr{Setsid: true, Credential: user.Credential},
 	}
-	run.child, err = rt.fork(path, argv, attributes)
+	run.child, err = rt.fork(command.Generation, path, argv, attributes)
 	if err != nil {
 		if run.reportEnd != nil {
 			run.reportEnd.abandon()
@@ -119,12 +120,12 @@ func (rt *Runtime) start(command Command, standard [3]int) (*started, error) {
 	return run, nil
 }
 
-func (rt *Runtime) fork(path string, argv []string, attributes *syscall.ProcAttr) (*reap.Child, error) {
-	child, err := rt.Reaper.Start(path, argv, attributes, rt.victim.raise, rt.victim.restore)
+func (rt *Runtime) fork(generation int, path string, argv []string, attributes *syscall.ProcAttr) (*reap.Child, error) {
+	child, err := rt.Reaper.Start(generation, path, argv, attributes, rt.victim.raise, rt.victim.restore)
 	if errors.Is(err, syscall.ENOEXEC) {
 		// A script without an interpreter line runs under sh, as execvp does it.
 		argv = append([]string{"/bin/sh", path}, argv[1:]...)
-		child, err = rt.Reaper.Start("/bin/sh", argv, attributes, rt.victim.raise, rt.victim.restore)
+		child, err = rt.Reaper.Start(generation, "/bin/sh", argv, attributes, rt.victim.raise, rt.victim.restore)
 	}
 	if err == nil {
 		rt.victim.mark(child.Pid)
@@ -140,8 +141,13 @@ func notStarted(path, cwd string, err error) error {
 		return fault.NotStarted(cwd, unix.ENOTDIR)
 	}
 	failure := fault.NotStarted(path, err)
-	if failure.Errno == "EACCES" {
+	switch failure.Errno {
+	case "EACCES":
 		failure.Message += ", for the program or for the directory " + cwd
+	case "ENOENT":
+		if missing := missingInterpreter(path, cwd); missing != "" {
+			failure.Message = "it needs " + missing + ", which the image does not have"
+		}
 	}
 	return failure
 }
@@ -238,8 +244,8 @@ func findShell(name string, environment []string, cwd string) (string, error) {
 			}
 		}
 	}
-	return "", &fault.Error{Reason: fault.CommandNotStarted, Errno: "ENOENT", Path: "/bin/" + candidates[0],
-		Message: "the image has no such shell; run the command by argv"}
+	return "", &fault.Error{Reason: fault.CommandNotStarted, Errno: "ENOENT", Path: "/bin/sh",
+		Message: "the image has no shell: no " + strings.Join(candidates, ", no ") + " on its PATH, in /bin or in /usr/bin"}
 }
 
 // lookPath searches the PATH that the command itself will have.
@@ -271,5 +277,5 @@ func lookPath(name string, environment []string, cwd string) (string, error) {
 	if denied {
 		return "", fault.NotStarted(name, unix.EACCES)
 	}
-	return "", &fault.Error{Reason: fault.CommandNotStarted, Errno: "ENOENT", Path: name, Message: "not found in PATH " + search}
+	return "", &fault.Error{Reason: fault.CommandNotStarted, Errno: "ENOENT", Path: name, Message: "not found in PATH " + strconv.Quote(search)}
 }

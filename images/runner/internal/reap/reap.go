@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -30,9 +31,10 @@ func (c *Child) Status() Status { return c.status }
 
 // Reaper is the only caller of wait4 in the process.
 type Reaper struct {
-	mu       sync.Mutex
-	children map[int]*Child
-	wake     chan os.Signal
+	mu         sync.Mutex
+	children   map[int]*Child
+	generation atomic.Int64
+	wake       chan os.Signal
 }
 
 // New starts reaping.
@@ -45,8 +47,14 @@ func New() *Reaper {
 
 // Start forks and executes. The lock is held until the child is registered, so that even a child that ends at once is
 // known when it is reaped; before and after run under it too.
-func (r *Reaper) Start(path string, argv []string, attributes *syscall.ProcAttr, before, after func()) (*Child, error) {
+//
+// What was asked for before everything was killed is not started any more: it may have been on its way here since.
+func (r *Reaper) Start(generation int, path string, argv []string, attributes *syscall.ProcAttr, before, after func()) (*Child, error) {
 	r.mu.Lock()
+	if int64(generation) != r.generation.Load() {
+		r.mu.Unlock()
+		return nil, syscall.ECANCELED
+	}
 	before()
 	pid, err := syscall.ForkExec(path, argv, attributes)
 	after()
@@ -64,10 +72,16 @@ func (r *Reaper) Start(path string, argv []string, attributes *syscall.ProcAttr,
 	return child, nil
 }
 
-// Hold runs action while no child can be started.
+// Generation is given to what is started from now on.
+func (r *Reaper) Generation() int {
+	return int(r.generation.Load())
+}
+
+// Hold runs action while no child can be started, and begins a new generation.
 func (r *Reaper) Hold(action func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.generation.Add(1)
 	action()
 }
 

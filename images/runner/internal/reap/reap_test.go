@@ -31,7 +31,7 @@ func start(t *testing.T, script string) *Child {
 	}
 	defer syscall.Close(null)
 	files := []uintptr{uintptr(null), uintptr(null), uintptr(null)}
-	child, err := reaper.Start("/bin/sh", []string{"sh", "-c", script}, &syscall.ProcAttr{Files: files}, func() {}, func() {})
+	child, err := reaper.Start(reaper.Generation(), "/bin/sh", []string{"sh", "-c", script}, &syscall.ProcAttr{Files: files}, func() {}, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestOrphansAreReaped(t *testing.T) {
 }
 
 func TestAFailedStartIsNoChild(t *testing.T) {
-	_, err := reaper.Start("/no/such", []string{"x"}, &syscall.ProcAttr{}, func() {}, func() {})
+	_, err := reaper.Start(reaper.Generation(), "/no/such", []string{"x"}, &syscall.ProcAttr{}, func() {}, func() {})
 	if !errors.Is(err, syscall.ENOENT) {
 		t.Error(err)
 	}
@@ -99,4 +99,14 @@ func TestHoldKeepsChildrenFromStarting(t *testing.T) {
 		}
 	})
 	<-began
+}
+
+func TestWhatWasAskedForBeforeAHoldIsNotStarted(t *testing.T) {
+	reaper := New()
+	before := reaper.Generation()
+	reaper.Hold(func() {})
+	_, err := reaper.Start(before, "/bin/sh", []string{"sh", "-c", "true"}, &syscall.ProcAttr{}, func() {}, func() {})
+	if err != syscall.ECANCELED {
+		t.Fatalf("got %v", err)
+	}
 }

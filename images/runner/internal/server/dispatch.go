@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"golang.org/x/sys/unix"
+
 	"episodes.dev/runner/internal/fault"
 	"episodes.dev/runner/internal/store"
 	"episodes.dev/runner/internal/wire"
@@ -26,17 +28,20 @@ type response struct {
 
 // call is one request while it runs.
 type call struct {
-	id      string
-	client  string
-	payload []byte
+	id         string
+	client     string
+	payload    []byte
+	generation int
 }
 
 // operation answers a request. Those that change something are recorded and run at most once per id; the others may run
 // again when a client asks again.
 type operation struct {
 	recorded bool
-	reserve  func(parameters json.RawMessage) int64
-	run      func(s *Server, c call, parameters json.RawMessage) (any, [][]byte, error)
+	// changesFiles: killAll waits for it, and it is refused if it was asked for before.
+	changesFiles bool
+	reserve      func(parameters json.RawMessage) int64
+	run          func(s *Server, c call, parameters json.RawMessage) (any, [][]byte, error)
 }
 
 func isDamage(err error) bool { return errors.Is(err, wire.ErrDamaged) }
@@ -58,7 +63,7 @@ func (s *Server) dispatch(c *connection, stream uint32, message []byte) {
 		answer(failed(fault.New(fault.InvalidRequest, "this runner knows no operation %q", asked.Operation)))
 		return
 	}
-	running := call{id: asked.ID, client: c.client, payload: payload}
+	running := call{id: asked.ID, client: c.client, payload: payload, generation: s.runtime.Reaper.Generation()}
 	if !known.recorded {
 		go func() { answer(s.perform(known, running, asked.Parameters)) }()
 		return
@@ -83,6 +88,13 @@ func (s *Server) perform(known operation, c call, parameters json.RawMessage) (a
 			answer = failed(fault.New(fault.RunnerFault, "%v\n%s", reason, debug.Stack()))
 		}
 	}()
+	if known.changesFiles {
+		s.gate.RLock()
+		defer s.gate.RUnlock()
+		if c.generation != s.runtime.Reaper.Generation() {
+			return failed(fault.OnPath("", unix.ECANCELED))
+		}
+	}
 	result, payload, err := known.run(s, c, parameters)
 	if err != nil {
 		return failed(fault.From(err))

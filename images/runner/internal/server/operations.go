@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 
 	"episodes.dev/runner/internal/fault"
-	"episodes.dev/runner/internal/files"
 	"episodes.dev/runner/internal/proc"
 )
 
@@ -29,13 +28,19 @@ func init() {
 		"stat":          {run: typed(stat)},
 		"readFile":      {run: typed(readFile)},
 		"listDirectory": {run: typed(listDirectory)},
-		"writeFile":     {recorded: true, run: typed(writeFile)},
+		"writeFile":     {recorded: true, changesFiles: true, run: typed(writeFile)},
 		"openUpload":    {recorded: true, run: typed(openUpload)},
 		"writeUpload":   {run: typed(writeUpload)},
-		"commitUpload":  {recorded: true, run: typed(commitUpload)},
+		"commitUpload":  {recorded: true, changesFiles: true, run: typed(commitUpload)},
 		"abortUpload":   {run: typed(abortUpload)},
-		"removeFile":    {recorded: true, run: typed(removeFile)},
-		"makeDirectory": {recorded: true, run: typed(makeDirectory)},
+		"openArchive":   {recorded: true, run: typed(openArchive)},
+		"sealUpload":    {run: typed(sealUpload)},
+		"unpack":        {recorded: true, changesFiles: true, run: typed(unpack)},
+		"openPack":      {recorded: true, run: typed(openPack)},
+		"readPack":      {run: typed(readPack)},
+		"closePack":     {run: typed(closePack)},
+		"removeFile":    {recorded: true, changesFiles: true, run: typed(removeFile)},
+		"makeDirectory": {recorded: true, changesFiles: true, run: typed(makeDirectory)},
 
 		"appendJournal": {run: typed(appendJournal)},
 		"readJournal":   {run: typed(readJournal)},
@@ -66,6 +71,7 @@ func execReserve(raw json.RawMessage) int64 {
 }
 
 func exec(s *Server, c call, request proc.ExecRequest) (any, [][]byte, error) {
+	request.Generation = c.generation
 	onStart := func(pid int) { s.setRunning(c.id, pid) }
 	defer s.setRunning(c.id, 0)
 	result, output, err := s.runtime.Exec(request, c.payload, onStart)
@@ -116,13 +122,18 @@ func killAll(s *Server, _ call, _ nothing) (any, [][]byte, error) {
 	s.runtime.Reaper.Hold(func() {
 		result.Killed, left = proc.KillAll()
 	})
+	// What changes files since before then ends first; what only now begins to is refused.
+	s.gate.Lock()
+	s.gate.Unlock()
+	keepWorkingDir(s.runtime.WorkingDir) // the asking client is dead too, and will come again
 	if len(left) > 0 {
 		return nil, nil, fault.New(fault.KillIncomplete, "processes %v cannot be killed (CAP_KILL, or in the kernel)", left)
 	}
 	return result, nil, nil
 }
 
-func start(s *Server, _ call, request proc.StartRequest) (any, [][]byte, error) {
+func start(s *Server, c call, request proc.StartRequest) (any, [][]byte, error) {
+	request.Generation = c.generation
 	status, err := s.table.Start(request)
 	return status, nil, err
 }
@@ -168,67 +179,6 @@ type processRequest struct {
 
 func remove(s *Server, _ call, request processRequest) (any, [][]byte, error) {
 	return nothing{}, nil, s.table.Remove(request.Process)
-}
-
-func stat(s *Server, _ call, request files.StatRequest) (any, [][]byte, error) {
-	found, err := s.files.Stat(request)
-	return found, nil, err
-}
-
-func readFile(s *Server, _ call, request files.ReadRequest) (any, [][]byte, error) {
-	result, data, err := s.files.Read(request)
-	return result, [][]byte{data}, err
-}
-
-func listDirectory(s *Server, _ call, request files.ListRequest) (any, [][]byte, error) {
-	result, names, err := s.files.List(request)
-	return result, [][]byte{names}, err
-}
-
-func writeFile(s *Server, c call, request files.WriteRequest) (any, [][]byte, error) {
-	written, err := s.files.Write(request, c.payload)
-	return written, nil, err
-}
-
-type uploadRequest struct {
-	Upload      string `json:"upload"`
-	OffsetBytes int64  `json:"offsetBytes"`
-}
-
-type openUploadRequest struct {
-	files.WriteRequest
-	Upload string `json:"upload"`
-}
-
-func openUpload(s *Server, c call, request openUploadRequest) (any, [][]byte, error) {
-	return nothing{}, nil, s.files.OpenUpload(request.Upload, c.client, request.WriteRequest)
-}
-
-func writeUpload(s *Server, c call, request uploadRequest) (any, [][]byte, error) {
-	return nothing{}, nil, s.files.WriteUpload(request.Upload, request.OffsetBytes, c.payload)
-}
-
-func commitUpload(s *Server, _ call, request uploadRequest) (any, [][]byte, error) {
-	written, err := s.files.CommitUpload(request.Upload)
-	return written, nil, err
-}
-
-func abortUpload(s *Server, _ call, request uploadRequest) (any, [][]byte, error) {
-	s.files.AbortUpload(request.Upload)
-	return nothing{}, nil, nil
-}
-
-type removeResult struct {
-	Existed bool `json:"existed"`
-}
-
-func removeFile(s *Server, _ call, request files.RemoveRequest) (any, [][]byte, error) {
-	existed, err := s.files.Remove(request)
-	return removeResult{Existed: existed}, nil, err
-}
-
-func makeDirectory(s *Server, _ call, request files.MakeRequest) (any, [][]byte, error) {
-	return nothing{}, nil, s.files.MakeDirectory(request)
 }
 
 type appendRequest struct {

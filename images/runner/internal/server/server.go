@@ -30,6 +30,8 @@ type Server struct {
 	store    *store.Store
 	journal  *journal.Journal
 
+	gate sync.RWMutex // held to read while files are changed: see killAll
+
 	mu      sync.Mutex
 	current *connection
 	running map[string]int // process ids of running execs by request id
@@ -43,6 +45,9 @@ func Serve() error {
 	}
 	surviveSignals()
 	keepThreads()
+	if err := setApart(); err != nil {
+		return err
+	}
 	address, err := Address()
 	if err != nil {
 		return err
@@ -68,6 +73,7 @@ func Serve() error {
 		journal:  &journal.Journal{},
 		running:  map[string]int{},
 	}
+	go server.keepWorkingDirWhileAlone()
 	for {
 		accepted, err := listener.AcceptUnix()
 		if err != nil {

@@ -27,11 +27,13 @@ class ToolContext:
     """What a call may use.
 
     `request_id` is unique in the Episode and the same when a restarted operator makes the call
-    again, so that the runner gives the first run's result instead of running it twice.
+    again, so that the runner gives the first run's result instead of running it twice. `user` is
+    the one to act as, None the container's own.
     """
 
     session: Session
     request_id: str
+    user: str | None
     timeout_seconds: int
     output_limit_bytes: int
 

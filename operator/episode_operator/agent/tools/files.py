@@ -4,7 +4,6 @@ from pydantic import Field
 
 from episode_operator.agent.tools.base import Arguments, Tool, ToolContext, ToolError
 from episode_operator.sandbox.errors import FileError
-from episode_operator.sandbox.session import Session
 
 _TEXT_LIMIT_BYTES = 8 << 20
 
@@ -33,11 +32,13 @@ class PatchArguments(Arguments):
     replace_all: bool = Field(default=False, description="Replace every occurrence.")
 
 
-async def _read(session: Session, path: str) -> str:
+async def _read(context: ToolContext, path: str) -> str:
     try:
-        content = await session.read_file(path, limit_bytes=_TEXT_LIMIT_BYTES)
+        content = await context.session.read_file(
+            path, limit_bytes=_TEXT_LIMIT_BYTES, user=context.user
+        )
     except FileError as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(error.message) from error
     if not content.end:
         raise ToolError(f"{path} is larger than {_TEXT_LIMIT_BYTES} bytes; use terminal")
     try:
@@ -65,7 +66,7 @@ class ReadFileTool(Tool[ReadFileArguments]):
 
     async def run(self, context: ToolContext, arguments: ReadFileArguments) -> str:
         """The lines, and how many there are beyond them."""
-        lines = (await _read(context.session, arguments.path)).splitlines(keepends=True)
+        lines = (await _read(context, arguments.path)).splitlines(keepends=True)
         first = arguments.offset - 1
         if lines and first >= len(lines):
             raise ToolError(f"{arguments.path} has {len(lines)} lines")
@@ -93,9 +94,11 @@ class WriteFileTool(Tool[WriteFileArguments]):
         except UnicodeEncodeError as error:
             raise ToolError(f"content is not valid Unicode: {error.reason}") from error
         try:
-            written = await context.session.write_file(arguments.path, data, parents=True)
+            written = await context.session.write_file(
+                arguments.path, data, parents=True, user=context.user
+            )
         except FileError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(error.message) from error
         return f"wrote {written.size_bytes} bytes to {arguments.path}"
 
 
@@ -112,7 +115,7 @@ class PatchTool(Tool[PatchArguments]):
         done = f"patched {arguments.path}"
         if any(kept.request_id == write_id for kept in await session.kept_requests()):
             return done
-        text = await _read(session, arguments.path)
+        text = await _read(context, arguments.path)
         found = text.count(arguments.old_string)
         if found == 0:
             raise ToolError(f"old_string does not occur in {arguments.path}")
@@ -125,7 +128,9 @@ class PatchTool(Tool[PatchArguments]):
         if len(patched) > _TEXT_LIMIT_BYTES:
             raise ToolError(f"{arguments.path} would pass {_TEXT_LIMIT_BYTES} bytes; use terminal")
         try:
-            await session.write_file(arguments.path, patched, request_id=write_id)
+            await session.write_file(
+                arguments.path, patched, request_id=write_id, user=context.user
+            )
         except FileError as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(error.message) from error
         return done

@@ -45,7 +45,7 @@ class ProcessTool(Tool[ProcessArguments]):
                 arguments.process, limit_bytes=context.output_limit_bytes
             )
         except ProcessNotFound as error:
-            raise ToolError(str(error)) from error
+            raise ToolError(error.message) from error
         dropped = (
             f"[{polled.dropped_bytes} earlier bytes dropped]\n" if polled.dropped_bytes else ""
         )

@@ -40,10 +40,12 @@ class SearchFilesTool(Tool[SearchFilesArguments]):
                 command,
                 timeout_seconds=context.timeout_seconds,
                 request_id=context.request_id,
+                user=context.user,
                 output_limit_bytes=context.output_limit_bytes,
             )
         except CommandNotStarted as error:
-            raise ToolError(f"the image has no {command[0]}: {error}") from error
+            needs = f"search_files needs the image's own {command[0]}"
+            raise ToolError(f"{needs}: {error.message}") from error
         lines = result.stdout.text().splitlines()
         if result.timed_out:
             raise ToolError(f"stopped after {context.timeout_seconds} s; search a smaller folder")

@@ -11,6 +11,10 @@ SHELL_STATE = "agent"
 """Directory and exported variables are carried from call to call under this key."""
 
 
+_SHELL = "/bin/sh"
+"""What the runner names when the image has neither bash nor sh, there or elsewhere."""
+
+
 class TerminalArguments(Arguments):
     """Arguments of terminal."""
 
@@ -21,6 +25,15 @@ class TerminalArguments(Arguments):
     timeout: int | None = Field(
         default=None, description="Seconds until a foreground command is killed.", ge=1
     )
+
+
+def _not_started(error: CommandNotStarted | ProcessLimit) -> ToolError:
+    if error.errno == "ENOENT" and error.path == _SHELL:
+        return ToolError(
+            "the image has no shell (bash or sh), so terminal cannot run anything in it; "
+            "only the tools for files work"
+        )
+    return ToolError(error.message)
 
 
 def _ending(result: ExecResult, timeout: int) -> str | None:
@@ -48,13 +61,14 @@ class TerminalTool(Tool[TerminalArguments]):
                 arguments.command,
                 timeout_seconds=timeout,
                 request_id=context.request_id,
+                user=context.user,
                 shell="auto",
                 shell_state=SHELL_STATE,
                 merge_output=True,
                 output_limit_bytes=context.output_limit_bytes,
             )
         except CommandNotStarted as error:
-            raise ToolError(str(error)) from error
+            raise _not_started(error) from error
         check_memory(result, pod_uid=context.session.pod_uid)
         output = result.stdout.text()
         ending = _ending(result, timeout)
@@ -69,10 +83,11 @@ class TerminalTool(Tool[TerminalArguments]):
                 name,
                 command,
                 request_id=context.request_id,
+                user=context.user,
                 shell="auto",
                 shell_state=SHELL_STATE,
                 output_limit_bytes=context.output_limit_bytes,
             )
         except (CommandNotStarted, ProcessLimit) as error:
-            raise ToolError(str(error)) from error
+            raise _not_started(error) from error
         return f"started in the background as process {name}"

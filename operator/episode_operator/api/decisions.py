@@ -1,0 +1,451 @@
+"""The decision table: what happened, under which contract, gives which verdict, and is it retried?
+
+It is all there is of this knowledge: the code decides by it, docs/verdicts.md is written from it,
+and tests/unit/test_decisions.py and tests/cluster/test_decisions.py go through it row by row.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from episode_operator.api.reasons import NoVerdictReason, Verdict
+
+
+class Contract(StrEnum):
+    """What turns a sandbox's final state into a reward; the names are the API's."""
+
+    PYTEST = "pytest"
+    TEST_SCRIPT = "testScript"
+    TEST_CODE = "testCode"
+
+
+class Happening(StrEnum):
+    """All that can decide the end of an attempt. The reason of an infrastructure failure is one."""
+
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    UNSCHEDULABLE = "Unschedulable"
+    START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
+    CONTAINER_FAILED = "ContainerFailed"
+    SIDECAR_FAILED = "SidecarFailed"
+    OOM_KILLED = "OOMKilled"
+    EVICTED = "Evicted"
+    PREEMPTED = "Preempted"
+    NODE_LOST = "NodeLost"
+    POD_DEADLINE_EXCEEDED = "PodDeadlineExceeded"
+    POD_LOST = "PodLost"
+    SESSION_LOST = "SessionLost"
+    SANDBOX_REPLACED = "SandboxReplaced"
+    SANDBOX_ERROR = "SandboxError"
+    NETWORK_NOT_ENFORCED = "NetworkNotEnforced"
+    MODEL_UNAVAILABLE = "ModelUnavailable"
+    MODEL_OVERLOADED = "ModelOverloaded"
+    MODEL_TIMEOUT = "ModelTimeout"
+    MODEL_BAD_RESPONSE = "ModelBadResponse"
+    INTERNAL_ERROR = "InternalError"
+    MODEL_BAD_REQUEST = "ModelBadRequest"
+    MODEL_UNAUTHORIZED = "ModelUnauthorized"
+    MODEL_NOT_FOUND = "ModelNotFound"
+    SCALE_OUT_DISABLED = "ScaleOutDisabled"
+    RAW_LOGPROBS = "RawLogprobs"
+    RENDER_MISMATCH = "RenderMismatch"
+    CONTEXT_LENGTH_EXCEEDED = "ContextLengthExceeded"
+    INVALID_TASK = "InvalidTask"
+    SETUP_FAILED = "SetupFailed"
+    JOURNAL_FULL = "JournalFull"
+    RESULT_STORE_FULL = "ResultStoreFull"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+
+    NOT_CARRIED = "NotCarried"
+    TESTS_NOT_WRITTEN = "TestsNotWritten"
+    TESTS_NOT_STARTED = "TestsNotStarted"
+    TESTS_TIMED_OUT = "TestsTimedOut"
+    LOG_UNREADABLE = "LogUnreadable"
+    PYTHON_MISSING = "PythonMissing"
+    PYTEST_MISSING = "PytestMissing"
+    PYTEST_ALL_PASSED = "PytestAllPassed"
+    PYTEST_SOME_FAILED = "PytestSomeFailed"
+    PYTEST_INTERRUPTED = "PytestInterrupted"
+    PYTEST_INTERNAL_ERROR = "PytestInternalError"
+    PYTEST_USAGE_ERROR = "PytestUsageError"
+    PYTEST_NONE_COLLECTED = "PytestNoneCollected"
+    PYTEST_ALL_SKIPPED = "PytestAllSkipped"
+    PYTEST_OTHER_END = "PytestOtherEnd"
+    PYTEST_REPORT_MISSING = "PytestReportMissing"
+    PYTEST_REPORT_UNREADABLE = "PytestReportUnreadable"
+    PYTEST_REPORT_DISAGREES = "PytestReportDisagrees"
+    REWARD_REACHED = "RewardReached"
+    REWARD_BELOW = "RewardBelow"
+    REWARD_MISSING = "RewardMissing"
+    REWARD_INVALID = "RewardInvalid"
+    CODE_PASSED = "CodePassed"
+    CODE_ASSERTION_FAILED = "CodeAssertionFailed"
+    CODE_FAILED = "CodeFailed"
+    CODE_ENDED_EARLY = "CodeEndedEarly"
+
+
+TESTS_PASSED = "TestsPassed"
+TESTS_FAILED = "TestsFailed"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One row. `reason` is one of NoVerdictReason exactly when the verdict is NoVerdict."""
+
+    happening: Happening
+    what: str
+    contracts: frozenset[Contract]
+    verdict: Verdict
+    reason: str
+    retry: bool = False
+    advice: str = ""
+
+
+_EVERY = frozenset(Contract)
+_PYTEST = frozenset({Contract.PYTEST})
+_SCRIPT = frozenset({Contract.TEST_SCRIPT})
+_CODE = frozenset({Contract.TEST_CODE})
+_PYTHON = _PYTEST | _CODE
+
+
+def _retried(happening: Happening, what: str, advice: str) -> Decision:
+    """A failure of the cluster, the model server or the operator: a fresh pod may cure it."""
+    reason = NoVerdictReason(happening)
+    return Decision(happening, what, _EVERY, Verdict.NO_VERDICT, reason, retry=True, advice=advice)
+
+
+def _final(happening: Happening, what: str, advice: str) -> Decision:
+    """A mistake in the input or the configuration: a retry would fail alike."""
+    reason = NoVerdictReason(happening)
+    return Decision(happening, what, _EVERY, Verdict.NO_VERDICT, reason, advice=advice)
+
+
+def _none(
+    happening: Happening,
+    what: str,
+    contracts: frozenset[Contract],
+    reason: NoVerdictReason,
+    advice: str,
+) -> Decision:
+    """The verifier ran, or was to run, and said nothing that counts."""
+    return Decision(happening, what, contracts, Verdict.NO_VERDICT, reason, advice=advice)
+
+
+def _passed(happening: Happening, what: str, contracts: frozenset[Contract]) -> Decision:
+    return Decision(happening, what, contracts, Verdict.PASSED, TESTS_PASSED)
+
+
+def _failed(happening: Happening, what: str, contracts: frozenset[Contract]) -> Decision:
+    return Decision(happening, what, contracts, Verdict.FAILED, TESTS_FAILED)
+
+
+H = Happening
+N = NoVerdictReason
+
+TABLE: tuple[Decision, ...] = (
+    _retried(
+        H.IMAGE_PULL_FAILED,
+        "an image does not exist, or could not be pulled in half of the start deadline",
+        "check `task.image`, `sandbox.imagePullSecrets`, the registry",
+    ),
+    _retried(
+        H.UNSCHEDULABLE,
+        "no node had room within the start deadline",
+        "lower `sandbox.resources`, check nodeSelector and tolerations, add nodes",
+    ),
+    _retried(
+        H.START_DEADLINE_EXCEEDED,
+        "the pod was scheduled, but did not run in time",
+        "look at the pod's events; raise `sandbox.startDeadlineSeconds`",
+    ),
+    _retried(
+        H.CONTAINER_FAILED,
+        "a container could not be created, or ended",
+        "the message has the kubelet's words; often a `workdir` that cannot be",
+    ),
+    _retried(
+        H.SIDECAR_FAILED,
+        "a sidecar ended, or was restarted",
+        "the message names it; look at its log and its limits",
+    ),
+    _retried(
+        H.OOM_KILLED,
+        "a process of the sandbox was killed for memory, also while tests ran",
+        "raise `sandbox.resources.memory`",
+    ),
+    _retried(
+        H.EVICTED,
+        "the node evicted the pod, or it was evicted through the API or by a taint",
+        "the node lacks disk or memory, or is drained; check `ephemeralStorage`",
+    ),
+    _retried(
+        H.PREEMPTED,
+        "the scheduler took the pod's room for one of higher priority",
+        "more nodes, or a higher priority for the sandboxes",
+    ),
+    _retried(
+        H.NODE_LOST,
+        "the pod's node does not answer any more, or is gone",
+        "look at the node",
+    ),
+    _retried(
+        H.POD_DEADLINE_EXCEEDED,
+        "the kubelet ended the pod at its own deadline",
+        "rare: a step outlasted its limit. Was the operator down for long?",
+    ),
+    _retried(
+        H.POD_LOST,
+        "the pod was deleted, or vanished",
+        "look for other controllers and people that delete pods",
+    ),
+    _retried(
+        H.SESSION_LOST,
+        "the runner could not be reached for three minutes: how a running command ended is unknown",
+        "API server, kubelet or node unreachable",
+    ),
+    _retried(
+        H.SANDBOX_REPLACED,
+        "another runner answered than before",
+        "the container was restarted by someone",
+    ),
+    _retried(
+        H.SANDBOX_ERROR,
+        "anything else in the sandbox: processes that cannot be killed, a runner of another "
+        "release",
+        "the message says which",
+    ),
+    _retried(
+        H.NETWORK_NOT_ENFORCED,
+        "after 30 seconds the pod still reached an address that its policy forbids",
+        "install a network that enforces NetworkPolicies, or set "
+        "`operator.requireNetworkPolicy=false`",
+    ),
+    _retried(
+        H.MODEL_UNAVAILABLE,
+        "no connection, or 5xx, for two minutes; or the server aborts everything for ten minutes",
+        "check `model.endpoint` and the server's log",
+    ),
+    _retried(
+        H.MODEL_OVERLOADED, "429 or 503 for two minutes", "fewer Episodes at once, more servers"
+    ),
+    _retried(
+        H.MODEL_TIMEOUT,
+        "one request took longer than `model.requestTimeoutSeconds`",
+        "raise it, or lower `maxTokens`",
+    ),
+    _retried(
+        H.MODEL_BAD_RESPONSE,
+        "an answer whose ids, lengths or numbers do not fit together",
+        "check the vLLM version, the weights and the dtype",
+    ),
+    _retried(H.INTERNAL_ERROR, "an error of the operator itself", "report it with the log"),
+    _final(
+        H.MODEL_BAD_REQUEST,
+        "the server refused a request",
+        "the message quotes the server; check the sampling parameters and the chat template",
+    ),
+    _final(
+        H.MODEL_UNAUTHORIZED,
+        "the server wants a credential",
+        "Episodes cannot carry one yet; put the server behind a Service without",
+    ),
+    _final(
+        H.MODEL_NOT_FOUND,
+        "the server has no model of this name",
+        "set `model.name` to a name in the message",
+    ),
+    _final(
+        H.SCALE_OUT_DISABLED,
+        "the token endpoints are missing",
+        "vLLM 0.32 or later with `--enable-scale-out`; `model.endpoint` is without `/v1`",
+    ),
+    _final(
+        H.RAW_LOGPROBS,
+        "raw logprobs, and a temperature or filter that changes the distribution",
+        "start vLLM with `--logprobs-mode processed_logprobs`",
+    ),
+    _final(
+        H.RENDER_MISMATCH,
+        "the chat template does not show what is new in a prompt",
+        "use another chat template",
+    ),
+    _final(
+        H.CONTEXT_LENGTH_EXCEEDED,
+        "the server refused a prompt that should have fitted",
+        "was it restarted with a shorter context? What the operator knows of a server is renewed "
+        "every 5 minutes",
+    ),
+    _final(
+        H.INVALID_TASK,
+        "a reference leads nowhere, a user or shell is not there, the solution cannot be started, "
+        "or the API server refuses the pod's form",
+        "fix the Episode; for Secrets set `operator.secretReferences`",
+    ),
+    _final(
+        H.SETUP_FAILED,
+        "a task file could not be written, or the setup script failed or timed out",
+        "the message has the path, or the end of the script's output",
+    ),
+    _final(
+        H.JOURNAL_FULL,
+        "the turns of the Episode pass what the runner keeps (32 MiB compressed)",
+        "lower `agent.maxTurns` or `agent.outputLimitBytes`",
+    ),
+    _final(
+        H.RESULT_STORE_FULL,
+        "too many results wait in the runner at once",
+        "lower `agent.outputLimitBytes`",
+    ),
+    _final(
+        H.DEADLINE_EXCEEDED,
+        "no verdict within `activeDeadlineSeconds`",
+        "the message says what was wrong at that time; raise it, or lower the retries",
+    ),
+    _none(
+        H.NOT_CARRIED,
+        "what `verifier.carry` names is more than 4 GiB, or has no room in the separate container",
+        _EVERY,
+        N.VERIFIER_ERROR,
+        "the message has the path; carry less",
+    ),
+    _none(
+        H.TESTS_NOT_WRITTEN,
+        "a file of the tests could not be written, for example on a full disk",
+        _EVERY,
+        N.VERIFIER_ERROR,
+        "see the message; for tasks that do not run as root see [limits.md](limits.md)",
+    ),
+    _none(
+        H.TESTS_NOT_STARTED,
+        "the tests could not be started: no such shell, user, or right",
+        _EVERY,
+        N.VERIFIER_ERROR,
+        "the message says what is missing; set `verifier.image` to one that has it",
+    ),
+    _none(
+        H.TESTS_TIMED_OUT,
+        "the tests were killed at `verifier.timeoutSeconds`",
+        _EVERY,
+        N.VERIFIER_TIMEOUT,
+        "raise it, or bound what may hang inside the tests",
+    ),
+    _none(
+        H.LOG_UNREADABLE,
+        "the reward file or report is a link, a folder, or cannot be read",
+        _PYTEST | _SCRIPT,
+        N.VERIFIER_ERROR,
+        "see the message; write regular files into `/logs/verifier`",
+    ),
+    _none(
+        H.PYTHON_MISSING,
+        "the image has no Python",
+        _PYTHON,
+        N.PYTHON_MISSING,
+        "add it, set `verifier.image`, or use `testScript`",
+    ),
+    _none(
+        H.PYTEST_MISSING,
+        "the image's Python has no pytest",
+        _PYTEST,
+        N.PYTEST_MISSING,
+        "install it in the image, or set `verifier.image`",
+    ),
+    _passed(H.PYTEST_ALL_PASSED, "exit code 0, and the report has no failed test", _PYTEST),
+    _failed(H.PYTEST_SOME_FAILED, "exit code 1, and the report has a failed test", _PYTEST),
+    _none(
+        H.PYTEST_INTERRUPTED,
+        "exit code 2: interrupted, or the tests could not be collected",
+        _PYTEST,
+        N.VERIFIER_ERROR,
+        "see `verifierOutput`; import the agent's code inside the test functions",
+    ),
+    _none(
+        H.PYTEST_INTERNAL_ERROR,
+        "exit code 3: an error inside pytest",
+        _PYTEST,
+        N.VERIFIER_ERROR,
+        "see `verifierOutput`",
+    ),
+    _none(
+        H.PYTEST_USAGE_ERROR,
+        "exit code 4: pytest was called in a wrong way",
+        _PYTEST,
+        N.VERIFIER_ERROR,
+        "see `verifierOutput`; a `pytest.ini` among the files?",
+    ),
+    _none(
+        H.PYTEST_NONE_COLLECTED,
+        "exit code 5: no test",
+        _PYTEST,
+        N.NO_TESTS_COLLECTED,
+        "fix the test file",
+    ),
+    _none(
+        H.PYTEST_ALL_SKIPPED,
+        "every test was skipped",
+        _PYTEST,
+        N.NO_TESTS_COLLECTED,
+        "fix the test file",
+    ),
+    _none(
+        H.PYTEST_OTHER_END,
+        "another exit code, or a signal",
+        _PYTEST,
+        N.VERIFIER_ERROR,
+        "see `verifierOutput`",
+    ),
+    _none(
+        H.PYTEST_REPORT_MISSING,
+        "exit code 0 or 1 without a report, as after `os._exit(0)` in imported code",
+        _PYTEST,
+        N.VERIFIER_ERROR,
+        "see `verifierOutput`",
+    ),
+    _none(
+        H.PYTEST_REPORT_UNREADABLE,
+        "the report is not what pytest writes",
+        _PYTEST,
+        N.VERIFIER_ERROR,
+        "see `verifierOutput`",
+    ),
+    _none(
+        H.PYTEST_REPORT_DISAGREES,
+        "exit code and report contradict each other",
+        _PYTEST,
+        N.VERIFIER_ERROR,
+        "see `verifierOutput`",
+    ),
+    _passed(H.REWARD_REACHED, "the script wrote a reward of at least 1", _SCRIPT),
+    _failed(H.REWARD_BELOW, "the script wrote a reward below 1", _SCRIPT),
+    _none(
+        H.REWARD_MISSING,
+        "the script wrote no reward, whatever its exit code",
+        _SCRIPT,
+        N.REWARD_MISSING,
+        "see `verifierOutput`",
+    ),
+    _none(
+        H.REWARD_INVALID,
+        "the script wrote something else than finite numbers",
+        _SCRIPT,
+        N.REWARD_INVALID,
+        "fix the script",
+    ),
+    _passed(H.CODE_PASSED, "the code ran to its end with exit code 0", _CODE),
+    _failed(H.CODE_ASSERTION_FAILED, "an assertion failed", _CODE),
+    _failed(H.CODE_FAILED, "it ended with another error", _CODE),
+    _failed(H.CODE_ENDED_EARLY, "it ended with exit code 0 before its last line", _CODE),
+)
+
+RETRIED = frozenset(row.reason for row in TABLE if row.retry)
+"""Reasons that a fresh pod may cure; all others would fail alike and are not retried."""
+
+
+def decide(happening: Happening, contract: Contract) -> Decision:
+    """The row for what happened under a contract.
+
+    Raises:
+        LookupError: it cannot happen under that contract.
+    """
+    for row in TABLE:
+        if row.happening is happening and contract in row.contracts:
+            return row
+    raise LookupError(f"{happening} has no decision under {contract}")

@@ -1,0 +1,22 @@
+"""What all Episodes of an operator share."""
+
+from dataclasses import dataclass
+
+import aiohttp
+
+from episode_operator.controller.agents import AgentFactory
+from episode_operator.kube.client import KubernetesClient
+from episode_operator.sandbox.network import Cluster
+from episode_operator.sandbox.pod import SandboxSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Connections, and what the installation and the cluster decide; times in seconds."""
+
+    client: KubernetesClient
+    http: aiohttp.ClientSession
+    agents: AgentFactory
+    settings: SandboxSettings
+    cluster: Cluster
+    first_backoff_seconds: float

@@ -1,0 +1,1 @@
+"""episodectl: works with tasks and Episodes from the command line."""

@@ -1,0 +1,208 @@
+"""The decision table on a real cluster: each row of the verification is forced under each contract.
+
+The rows of infrastructure and input are forced by the tests that ELSEWHERE names.
+"""
+
+import importlib
+import os
+from typing import Any
+
+import pytest
+
+from episode_operator.api.decisions import TABLE, Contract, Happening, decide
+from tests.cluster.episodes import Ended, Episodes, scripted, terminal
+
+H, C = Happening, Contract
+IMAGE, BUSYBOX = os.environ.get("TASK_IMAGE", ""), os.environ.get("BUSYBOX_IMAGE", "")
+
+PASS = "def test_it():\n    pass\n"
+REPORT = "/logs/verifier/junit.xml"
+NO_PYTEST = (
+    "rm -r $(python3 -c 'import os, pytest, _pytest; "
+    "print(*(os.path.dirname(m.__file__) for m in (pytest, _pytest)))')"
+)
+
+
+def at_exit(report: str) -> str:
+    """A test that passes, and writes another report over pytest's own."""
+    return (
+        f"import atexit\natexit.register(lambda: open({REPORT!r}, 'w').write({report!r}))\n{PASS}"
+    )
+
+
+def on(
+    contract: Contract,
+    text: str,
+    *calls: dict[str, Any],
+    image: str = "",
+    more: dict[str, Any] | None = None,
+    **verifier: Any,
+) -> dict[str, Any]:
+    """A scripted Episode; `more` goes into the contract, `verifier` beside it."""
+    field = {C.PYTEST: "test", C.TEST_SCRIPT: "script", C.TEST_CODE: "code"}[contract]
+    scores = {str(contract): {field: text, **(more or {})}, "timeoutSeconds": 60, **verifier}
+    return scripted(image or IMAGE, *calls, verifier=scores)
+
+
+def each(text: dict[Contract, str], **verifier: Any) -> dict[Contract, dict[str, Any]]:
+    return {contract: on(contract, text[contract], **verifier) for contract in text}
+
+
+TRIVIAL = {C.PYTEST: PASS, C.TEST_SCRIPT: "true", C.TEST_CODE: "pass"}
+SLOW = {
+    C.PYTEST: "import time\ndef test_it():\n    time.sleep(60)\n",
+    C.TEST_SCRIPT: "sleep 60",
+    C.TEST_CODE: "import time; time.sleep(60)",
+}
+HUGE = terminal("truncate -s 5G /workspace/huge")
+
+
+def under(path: str) -> dict[str, Any]:
+    return {"files": [{"path": path, "content": "x"}]}
+
+
+CASES: dict[Happening, dict[Contract, dict[str, Any]]] = {
+    H.NOT_CARRIED: {
+        contract: on(
+            contract,
+            text,
+            HUGE,
+            isolation="SeparateContainer",
+        )
+        for contract, text in TRIVIAL.items()
+    },
+    H.TESTS_NOT_WRITTEN: {
+        C.PYTEST: on(C.PYTEST, PASS, more=under("/tests/test_final_state.py/inside")),
+        C.TEST_SCRIPT: on(C.TEST_SCRIPT, "true", more=under("/tests/test.sh/inside")),
+    },
+    H.TESTS_NOT_STARTED: each(TRIVIAL, user="nobody-of-that-name"),
+    H.TESTS_TIMED_OUT: each(SLOW, timeoutSeconds=2),
+    H.LOG_UNREADABLE: {
+        C.PYTEST: on(
+            C.PYTEST,
+            "import atexit, os\n"
+            f"def change():\n    os.remove({REPORT!r})\n    os.mkdir({REPORT!r})\n"
+            f"atexit.register(change)\n{PASS}",
+        ),
+        C.TEST_SCRIPT: on(C.TEST_SCRIPT, "mkdir /logs/verifier/reward.txt"),
+    },
+    H.PYTHON_MISSING: {
+        C.PYTEST: on(C.PYTEST, PASS, image=BUSYBOX),
+        C.TEST_CODE: on(C.TEST_CODE, "pass", image=BUSYBOX),
+    },
+    H.PYTEST_MISSING: {C.PYTEST: on(C.PYTEST, PASS, terminal(NO_PYTEST))},
+    H.PYTEST_ALL_PASSED: {C.PYTEST: on(C.PYTEST, PASS)},
+    H.PYTEST_SOME_FAILED: {C.PYTEST: on(C.PYTEST, "def test_it():\n    assert False\n")},
+    H.PYTEST_INTERRUPTED: {C.PYTEST: on(C.PYTEST, "def (")},
+    H.PYTEST_INTERNAL_ERROR: {
+        C.PYTEST: on(
+            C.PYTEST,
+            PASS,
+            more={
+                "files": [
+                    {
+                        "path": "/tests/conftest.py",
+                        "content": "def pytest_collection_modifyitems():\n    raise OSError\n",
+                    }
+                ]
+            },
+        )
+    },
+    H.PYTEST_USAGE_ERROR: {
+        C.PYTEST: on(
+            C.PYTEST,
+            PASS,
+            more={
+                "files": [
+                    {"path": "/tests/pytest.ini", "content": "[pytest]\naddopts = --no-such\n"}
+                ]
+            },
+        )
+    },
+    H.PYTEST_NONE_COLLECTED: {C.PYTEST: on(C.PYTEST, "x = 1\n")},
+    H.PYTEST_ALL_SKIPPED: {
+        C.PYTEST: on(C.PYTEST, "import pytest\n@pytest.mark.skip\n" + PASS),
+    },
+    H.PYTEST_OTHER_END: {
+        C.PYTEST: on(C.PYTEST, "import os\ndef test_it():\n    os.kill(os.getpid(), 9)\n")
+    },
+    H.PYTEST_REPORT_MISSING: {
+        C.PYTEST: on(C.PYTEST, "import os\ndef test_it():\n    os._exit(0)\n")
+    },
+    H.PYTEST_REPORT_UNREADABLE: {C.PYTEST: on(C.PYTEST, at_exit("<testsuites"))},
+    H.PYTEST_REPORT_DISAGREES: {
+        C.PYTEST: on(
+            C.PYTEST,
+            at_exit('<testsuite tests="1" failures="1" errors="0" skipped="0"></testsuite>'),
+        )
+    },
+    H.REWARD_REACHED: {C.TEST_SCRIPT: on(C.TEST_SCRIPT, "echo 1 > /logs/verifier/reward.txt")},
+    H.REWARD_BELOW: {C.TEST_SCRIPT: on(C.TEST_SCRIPT, "echo .5 > /logs/verifier/reward.txt")},
+    H.REWARD_MISSING: {C.TEST_SCRIPT: on(C.TEST_SCRIPT, "no-such-program; exit 0")},
+    H.REWARD_INVALID: {C.TEST_SCRIPT: on(C.TEST_SCRIPT, "echo nan > /logs/verifier/reward.txt")},
+    H.CODE_PASSED: {C.TEST_CODE: on(C.TEST_CODE, "print('passed')")},
+    H.CODE_ASSERTION_FAILED: {C.TEST_CODE: on(C.TEST_CODE, "assert 1 == 2")},
+    H.CODE_FAILED: {C.TEST_CODE: on(C.TEST_CODE, "import no_such_module")},
+    H.CODE_ENDED_EARLY: {C.TEST_CODE: on(C.TEST_CODE, "import os; os._exit(0)")},
+}
+FAULTS = "tests.cluster.test_faults"
+LIFECYCLE = "tests.cluster.test_lifecycle"
+PROFILE = "tests.cluster.test_profile"
+AGENTS = "tests.cluster.test_agents"
+ELSEWHERE = {
+    H.IMAGE_PULL_FAILED: (FAULTS, "test_image_that_does_not_exist"),
+    H.UNSCHEDULABLE: (FAULTS, "test_unschedulable"),
+    H.START_DEADLINE_EXCEEDED: (PROFILE, "test_a_sidecar_that_is_never_ready_ends_the_episode"),
+    H.CONTAINER_FAILED: (FAULTS, "test_a_container_that_dies_is_retried_then_given_up"),
+    H.SIDECAR_FAILED: (PROFILE, "test_a_sidecar_that_ends_is_never_a_reward"),
+    H.OOM_KILLED: (FAULTS, "test_out_of_memory_is_never_graded"),
+    H.EVICTED: (FAULTS, "test_evicted_through_the_api"),
+    H.PREEMPTED: (FAULTS, "test_preempted"),
+    H.NODE_LOST: (FAULTS, "test_a_lost_node"),
+    H.POD_DEADLINE_EXCEEDED: (FAULTS, "test_the_pods_own_deadline"),
+    H.POD_LOST: (FAULTS, "test_a_deleted_pod_is_retried_on_a_fresh_one"),
+    H.INVALID_TASK: (LIFECYCLE, "test_bad_input_is_a_failed_condition"),
+    H.SETUP_FAILED: (LIFECYCLE, "test_bad_input_is_a_failed_condition"),
+    H.RAW_LOGPROBS: (AGENTS, "test_temperature_needs_processed_logprobs"),
+    H.SCALE_OUT_DISABLED: (AGENTS, "test_server_without_scale_out"),
+    H.DEADLINE_EXCEEDED: (FAULTS, "test_the_episode_deadline_ends_everything"),
+    H.MODEL_NOT_FOUND: (FAULTS, "test_model_server_that_is_not_there"),
+}
+
+
+def name_of(happening: Happening, contract: Contract) -> str:
+    return f"{happening}-{contract}".lower()
+
+
+FORCED = [(happening, contract) for happening, cases in CASES.items() for contract in cases]
+
+
+@pytest.fixture(scope="module")
+async def ended(shared: Episodes, image: str, busybox: str) -> dict[str, Ended]:
+    """All cases, run at once."""
+    return await shared.run_all({name_of(h, c): CASES[h][c] for h, c in FORCED})
+
+
+@pytest.mark.parametrize(("happening", "contract"), FORCED, ids=str)
+async def test_the_row_decides(
+    ended: dict[str, Ended], happening: Happening, contract: Contract
+) -> None:
+    row, end = decide(happening, contract), ended[name_of(happening, contract)]
+    verdict, reward, reason = end.verdict
+    assert (verdict, reason) == (row.verdict, row.reason), end.result.spec.message
+    assert (reward is None) == (row.verdict == "NoVerdict")
+    assert end.episode.status.attempts == []
+    assert end.result.spec.harness == contract
+
+
+def test_every_row_of_the_verification_is_forced() -> None:
+    first = [row.happening for row in TABLE].index(H.NOT_CARRIED)
+    rows = {(row.happening, contract) for row in TABLE[first:] for contract in row.contracts}
+    # Test code is one file in a folder that was just made: only a full disk keeps it out.
+    assert rows - set(FORCED) == {(H.TESTS_NOT_WRITTEN, C.TEST_CODE)}
+
+
+@pytest.mark.parametrize("happening", ELSEWHERE)
+def test_the_other_rows_have_a_test(happening: Happening) -> None:
+    module, test = ELSEWHERE[happening]
+    assert hasattr(importlib.import_module(module), test)

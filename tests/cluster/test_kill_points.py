@@ -1,0 +1,218 @@
+"""The operator is killed before and after each of its writes: nothing is lost, nothing is doubled.
+
+It runs here as a process of the test, with a proxy before the API server that kills it.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from episode_operator.kube import connection
+from episode_operator.kube.client import EPISODE_RESULTS, NETWORK_POLICIES, KubernetesClient
+from tests.cluster import kubectl, operator_process
+from tests.cluster.episodes import Ended, Episodes, scripted, terminal
+from tests.fakes.api_proxy import ApiProxy, Moment
+
+pytestmark = pytest.mark.alone
+
+ONCE = "test $(wc -l < count) = 1 && cp count /logs/verifier/reward.txt"
+WRITES = 16
+"""More than an Episode without a retry makes, so that each of them is a kill point."""
+AT_ONCE = 4
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def no_other_operator() -> AsyncIterator[None]:
+    await operator_process.scale(0)
+    yield
+    await operator_process.scale(1)
+
+
+class LocalOperator:
+    """An operator as a process of this machine; it watches one namespace through the proxy."""
+
+    def __init__(self, url: str, namespace: str, folder: Path) -> None:
+        self._kubeconfig = folder / "kubeconfig"
+        self._kubeconfig.write_text(yaml.safe_dump(_kubeconfig(url)))
+        self._log = folder / "operator.log"
+        self._namespace = namespace
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "episode_operator.main",
+                env={
+                    **os.environ,
+                    "KUBECONFIG": str(self._kubeconfig),
+                    "EPISODE_RUNNER_IMAGE": os.environ["RUNNER_IMAGE"],
+                    "EPISODE_WATCH_NAMESPACES": self._namespace,
+                    "EPISODE_RETRY_BACKOFF_SECONDS": "1",
+                    "EPISODE_HEALTH_PORT": str(free_port()),
+                    "EPISODE_METRICS_PORT": str(free_port()),
+                },
+                stdout=log,
+                stderr=log,
+            )
+
+    async def kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(signal.SIGKILL)
+            await self._process.wait()
+
+    def log(self) -> str:
+        return self._log.read_text()[-3000:] if self._log.exists() else ""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _kubeconfig(url: str) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "proxy", "cluster": {"server": url}}],
+        "users": [{"name": "nobody", "user": {}}],
+        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
+        "current-context": "proxy",
+    }
+
+
+class Killer:
+    """Kills the operator at its nth write, before or after it is carried out, and starts it."""
+
+    def __init__(self, at: int, moment: Moment) -> None:
+        self._at = at
+        self._moment = moment
+        self._seen = 0
+        self.killed_at: str | None = None
+        self.operator: LocalOperator | None = None
+        self._restarting: asyncio.Task[None] | None = None
+
+    async def __call__(self, write: str, moment: Moment) -> None:
+        if moment != self._moment or self.killed_at is not None:
+            return
+        self._seen += 1
+        if self._seen < self._at:
+            return
+        self.killed_at = write
+        # A task of its own: the request ends with the operator that made it.
+        self._restarting = asyncio.create_task(self._restart())
+        await asyncio.shield(self._restarting)
+        raise ConnectionResetError("the operator is dead, and so is its request")
+
+    async def _restart(self) -> None:
+        assert self.operator is not None
+        await self.operator.kill()
+        await self.operator.start()
+
+
+@asynccontextmanager
+async def operating(
+    episodes: Episodes, folder: Path, proxy: ApiProxy
+) -> AsyncIterator[LocalOperator]:
+    async with proxy.serving() as url:
+        operator = LocalOperator(url, episodes.namespace, folder)
+        if isinstance(proxy.on_write, Killer):
+            proxy.on_write.operator = operator
+        await operator.start()
+        try:
+            yield operator
+        finally:
+            await operator.kill()
+
+
+async def check_nothing_is_left(episodes: Episodes, name: str, ended: Ended) -> None:
+    results = await episodes.client.list(
+        EPISODE_RESULTS, episodes.namespace, labels={"episodes.dev/episode": name}
+    )
+    assert [r["metadata"]["name"] for r in results] == [ended.episode.status.result_name]
+    assert await episodes.pods(name) == []
+    policies = await episodes.client.list(
+        NETWORK_POLICIES, episodes.namespace, labels={"episodes.dev/episode": name}
+    )
+    assert len(policies) == 1
+
+
+async def killed_at(client: KubernetesClient, folder: Path, at: int, moment: Moment) -> str:
+    """Run an Episode whose operator is killed at its nth write; which write that was."""
+    killer = Killer(at, moment)
+    proxy = ApiProxy(await connection.load(), on_write=killer)
+    async with kubectl.namespace() as namespace:
+        episodes = Episodes(client, namespace)
+        async with operating(episodes, folder, proxy) as operator:
+            busybox = os.environ["BUSYBOX_IMAGE"]
+            spec = scripted(busybox, terminal("echo 1 >> count"), test=ONCE, infraRetryLimit=0)
+            await episodes.create("killed", spec)
+            try:
+                ended = await episodes.finish("killed")
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{operator.log()}") from error
+            assert ended.verdict == ("Passed", 1, "TestsPassed")
+            await check_nothing_is_left(episodes, "killed", ended)
+    assert killer.killed_at is not None or len(proxy.writes) < at
+    return killer.killed_at or "after the last write"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_killed_at_each_write(
+    client: KubernetesClient, tmp_path: Path, moment: Moment
+) -> None:
+    """Each write is a kill point of an Episode and an operator of its own."""
+    at_once = asyncio.Semaphore(AT_ONCE)
+
+    async def killed(at: int) -> str:
+        async with at_once:
+            folder = tmp_path / str(at)
+            folder.mkdir()
+            return await killed_at(client, folder, at, moment)
+
+    points = await asyncio.gather(*(killed(at) for at in range(1, WRITES + 1)))
+    kinds = {point.rpartition("/")[2] for point in points}
+    assert {"networkpolicies", "pods", "status", "episoderesults", "events"} <= kinds
+    assert "after the last write" in points, "more writes than kill points"
+
+
+@pytest.mark.parametrize("cut_after", [2_000, 200_000, 600_000])
+async def test_the_exec_connection_is_cut(
+    episodes: Episodes, busybox: str, tmp_path: Path, cut_after: int
+) -> None:
+    """In mid command and in mid upload: the session goes on where it was."""
+    proxy = ApiProxy(await connection.load(), cut_after=cut_after)
+    content = "0123456789abcdef" * (400_000 // 16)
+    spec = scripted(
+        busybox,
+        terminal("echo 1 >> count"),
+        test=f"test $(wc -c < big) = {len(content)} && test $(wc -l < count) = 1 && "
+        "cp count /logs/verifier/reward.txt",
+        infraRetryLimit=0,
+    )
+    files = [{"path": f"/workspace/{name}", "content": content} for name in ("big", "b", "c", "d")]
+    spec["task"]["files"] = files[:1]
+    spec["agent"]["script"] += [
+        {"tool": "write_file", "arguments": {"path": file["path"], "content": content}}
+        for file in files[1:2]
+    ]
+    spec["agent"]["script"].append(terminal("seq 1 60000; sleep 1"))
+    async with operating(episodes, tmp_path, proxy) as operator:
+        await episodes.create("cut", spec)
+        try:
+            ended = await episodes.finish("cut", seconds=90)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{operator.log()}") from error
+    assert ended.verdict == ("Passed", 1, "TestsPassed")
+    assert proxy.cuts == 1

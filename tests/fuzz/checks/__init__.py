@@ -1,0 +1,1 @@
+"""One module per thing that reads what others wrote: what it must never do with any input."""
