@@ -47,7 +47,8 @@ class Sandboxes:
         }
         episode = Episode(metadata=metadata, spec=EpisodeSpec.model_validate(spec))
         manifest = build_pod(episode, 0, SandboxSettings(os.environ["RUNNER_IMAGE"]))
-        manifest["metadata"].pop("ownerReferences")
+        # Of no Episode: the operator's sweeper would take it away.
+        del manifest["metadata"]["ownerReferences"], manifest["metadata"]["labels"]
         manifest["metadata"]["name"] = name
         created = await self._client.create(PODS, manifest)
         await kubectl.check(

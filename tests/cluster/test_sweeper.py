@@ -26,7 +26,7 @@ async def test_what_no_episode_needs_is_deleted_and_counted(
     episodes: Episodes, client: KubernetesClient, busybox: str
 ) -> None:
     namespace = episodes.namespace
-    episode = await episodes.create("alive", scripted(busybox, terminal("sleep 60")))
+    await episodes.create("alive", scripted(busybox, terminal("sleep 60")))
     await episodes.until_running("alive")
     container = {"name": "c", "image": busybox, "command": ["/bin/sleep", "600"]}
     pod = {"metadata": labelled("orphan", namespace, "no-such-episode")}
@@ -39,7 +39,7 @@ async def test_what_no_episode_needs_is_deleted_and_counted(
         client,
         [],
         policies=[NETWORK_POLICIES],
-        live=lambda: {episode.uid},
+        live=set,
         interval_seconds=1,
         grace_seconds=-1,
     )

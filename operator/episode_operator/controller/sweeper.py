@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
+from episode_operator.api.episode import Episode
 from episode_operator.api.labels import EPISODE_UID
 from episode_operator.controller import metrics
 from episode_operator.kube.client import (
@@ -49,7 +50,7 @@ def _seconds(timestamp: str) -> float:
 class Sweeper:
     """Sweeps the watched namespaces, all when none is named, again and again.
 
-    Pods are needed by the Episodes that are `live`, policies by all that exist.
+    Pods are needed by the Episodes that are `live` or not finished, policies by all that exist.
     """
 
     def __init__(
@@ -90,11 +91,21 @@ class Sweeper:
         policies = [(kind, await self._labelled(kind, namespace)) for kind in self._policies]
         # Listed after the objects, so that an Episode is here for each that has just been made.
         episodes = await self._client.list(EPISODES, namespace, metadata_only=True)
-        existing = {episode["metadata"]["uid"] for episode in episodes}
-        live, end = existing & set(self._live()), time.time() - self._grace
-        await self._delete(PODS, leaked(pods, live, created_before=end))
+        existing = {episode["metadata"]["uid"]: episode for episode in episodes}
+        live, end = existing.keys() & set(self._live()), time.time() - self._grace
+        left = leaked(pods, live, created_before=end)
+        await self._delete(PODS, [pod for pod in left if not await self._needs(existing, pod)])
         for kind, found in policies:
             await self._delete(kind, leaked(found, existing, created_before=end))
+
+    async def _needs(self, existing: dict[str, Object], pod: Object) -> bool:
+        """Whether the pod's Episode, which no task here drives, is not finished all the same."""
+        found = existing.get(pod["metadata"]["labels"][EPISODE_UID])
+        if found is None:
+            return False
+        metadata = found["metadata"]
+        stored = await self._client.get(EPISODES, metadata["namespace"], metadata["name"])
+        return stored is not None and not Episode.model_validate(stored).status.finished
 
     async def _labelled(self, kind: Resource, namespace: str | None) -> list[Object]:
         return await self._client.list(
