@@ -16,6 +16,7 @@ from episode_operator.api.episode import Episode
 from episode_operator.api.reasons import AgentEnd, NoVerdictReason, Verdict
 from episode_operator.api.result import StepResult
 from episode_operator.api.step import Step
+from episode_operator.api.task import Task
 from episode_operator.controller import artifacts, inputs, preparation
 from episode_operator.controller.agents import Agent
 from episode_operator.controller.inputs import InvalidInputError
@@ -164,34 +165,29 @@ class Attempt:
         return {path: base64.b64encode(content).decode() for path, content in files.items()}
 
     async def _set_up(self) -> Record:
-        task, session = self._episode.spec.task, await self._sessions.agent()
+        session = await self._sessions.agent()
         await preparation.check_access(session, self._episode.spec.agent.user)
-        solution = task.solution
-        await preparation.put(
-            self._client,
-            self._episode.namespace,
-            session,
-            files=[*task.files, *(solution.files if solution else [])],
-            archives=[*task.archives, *(solution.archives if solution else [])],
-            request_id="setup",
-        )
-        await preparation.run_setup(session, task.setup, request_id="setup")
+        await self._prepare(self._episode.spec.task, "setup")
         return {}
 
     async def _enter(self, index: int, step: Step) -> Record:
-        session, solution = await self._sessions.agent(), step.solution
+        name = f"setup-{index}"
         if index:
-            await preparation.leave_no_tests(session, request_id=f"setup-{index}")
+            await preparation.leave_no_tests(await self._sessions.agent(), request_id=name)
+        await self._prepare(step, name)
+        return {}
+
+    async def _prepare(self, given: Task | Step, name: str) -> None:
+        session, solution = await self._sessions.agent(), given.solution
         await preparation.put(
             self._client,
             self._episode.namespace,
             session,
-            files=[*step.files, *(solution.files if solution else [])],
-            archives=[*step.archives, *(solution.archives if solution else [])],
-            request_id=f"setup-{index}",
+            files=[*given.files, *(solution.files if solution else [])],
+            archives=[*given.archives, *(solution.archives if solution else [])],
+            request_id=name,
         )
-        await preparation.run_setup(session, step.setup, request_id=f"setup-{index}")
-        return {}
+        await preparation.run_setup(session, given.setup, request_id=name)
 
     async def _agent_ended(self, end: AgentEnd, agent: Agent, why: str = "") -> None:
         progress = agent.progress

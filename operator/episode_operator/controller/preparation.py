@@ -25,7 +25,7 @@ from episode_operator.sandbox.network import (
 )
 from episode_operator.sandbox.pod import SandboxSettings
 from episode_operator.sandbox.session import Session
-from episode_operator.verifier.base import LOGS_FOLDER, TESTS_FOLDER
+from episode_operator.verifier.base import fresh_folders
 
 _POD_FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 _POD_FILE_BYTES = 1 << 20
@@ -139,9 +139,6 @@ async def leave_no_tests(session: Session, *, request_id: str) -> None:
     """
     await session.kill_all(request_id=f"{request_id}.kill")
     try:
-        for folder in (TESTS_FOLDER, LOGS_FOLDER):
-            await session.fresh_directory(
-                folder, replace_parents=True, request_id=f"{request_id}.fresh{folder}"
-            )
+        await fresh_folders(session, request_id=request_id)
     except FileError as error:
         raise SetupError(f"the tests of the step before cannot be removed: {error}") from error

@@ -104,17 +104,19 @@ class NoVerdictError(Exception):
         self.output = output
 
 
-async def fresh_folders(context: Context) -> None:
+async def fresh_folders(
+    session: Session, *, request_id: str, logs_owner: str | None = None
+) -> None:
     """Make the tests' folders anew.
 
     Whatever stood there is removed, links and their parents included, never followed.
     """
-    for folder, owner in ((TESTS_FOLDER, None), (LOGS_FOLDER, context.user)):
-        await context.session.fresh_directory(
+    for folder, owner in ((TESTS_FOLDER, None), (LOGS_FOLDER, logs_owner)):
+        await session.fresh_directory(
             folder,
             owner=owner,
             replace_parents=True,
-            request_id=f"{context.name}.fresh{folder}",
+            request_id=f"{request_id}.fresh{folder}",
         )
 
 
@@ -126,8 +128,8 @@ async def put(context: Context, tests: Tests, *more: TestFile) -> None:
         SandboxError: the sandbox failed.
     """
     try:
-        own = await context.session.info()
         for archive in tests.archives:
+            own = await context.session.info()
             await context.session.unpack(
                 archive.path,
                 archive.content,

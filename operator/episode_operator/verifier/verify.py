@@ -43,7 +43,7 @@ async def verify(
 
 async def _make_folders(context: Context) -> None:
     try:
-        await fresh_folders(context)
+        await fresh_folders(context.session, request_id=context.name, logs_owner=context.user)
         # Removed by the agent, or not carried: that is no reason not to run the tests.
         await context.session.make_directory(context.workdir, parents=True)
         for path, content in context.pod_files.items():
