@@ -82,7 +82,7 @@ chaos: .venv/installed ## Run N Episodes under random faults; SEED=7 repeats a r
 	@$(PYTHON) -m tests.chaos --count $(or $(N),200) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
-bench: .venv/installed ## Measure; BENCH=exec or BENCH=start.
+bench: .venv/installed ## Measure; BENCH=exec, start or opd.
 	@$(PYTHON) -m tests.bench $(BENCH)
 
 .PHONY: fuzz

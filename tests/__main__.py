@@ -1,15 +1,16 @@
 """`make test`: every check and every test, on a real cluster with a real vLLM.
 
-The testbed comes up in the background while the checks that need no cluster run. A skipped test is
-a failure: a run in which Kubernetes or vLLM did not take part must be red.
+The testbed comes up in the background while the checks that need no cluster run, in two lanes. A
+skipped test is a failure: a run in which Kubernetes or vLLM did not take part must be red.
 """
 
-import os
 import subprocess
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
 
 from rich.table import Table
 
@@ -19,41 +20,74 @@ from tests.testbed.errors import TestbedError
 
 ROOT = Path(__file__).parents[1]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--durations=8", "-p", "tests.no_skips"]
-GO = ["go", "test", "./..."]
+BUILDING = "--timeout=2400"
+"""For tests that wait for a build or a download, on a cold machine beside those of the testbed."""
 
-LOCAL: tuple[tuple[str, list[str], str], ...] = (
-    ("lint", ["make", "-s", "lint"], "."),
-    ("types", ["make", "-s", "type"], "."),
-    ("crds-check", ["make", "-s", "crds-check"], "."),
-    ("unit tests", [*PYTEST, "-n", "2", "tests/unit"], "."),
-    ("runner unit tests", GO, "images/runner"),
-    ("runner tests", [*PYTEST, "tests/runner"], "."),
-    ("model tests", [*PYTEST, "tests/model"], "."),
-    ("Harbor's reading of tasks", [*PYTEST, "tests/harbor"], "."),
-)
-CLUSTER: tuple[tuple[str, list[str], str], ...] = (
+
+class Suite(NamedTuple):
+    """A command and the folder that it runs in."""
+
+    name: str
+    command: list[str]
+    folder: str = "."
+
+
+LANES = (
     (
-        "cluster tests",
-        [*PYTEST, "-m", "not alone", "-n", "3", "--dist", "loadfile", "tests/cluster"],
-        ".",
+        Suite("lint", ["make", "-s", "lint"]),
+        Suite("types", ["make", "-s", "type"]),
+        Suite("crds-check", ["make", "-s", "crds-check"]),
+        Suite("unit tests", [*PYTEST, "-n", "2", "tests/unit"]),
+        Suite("runner unit tests", ["go", "test", "./..."], "images/runner"),
     ),
-    ("cluster tests, one by one", [*PYTEST, "-m", "alone", "tests/cluster"], "."),
+    (
+        Suite("runner tests", [*PYTEST, "-n", "2", "tests/runner"]),
+        Suite("model tests", [*PYTEST, "tests/model"]),
+        Suite("object store tests", [*PYTEST, BUILDING, "tests/stores"]),
+        Suite("Harbor's reading of tasks", [*PYTEST, "tests/harbor"]),
+        Suite("judgement of measurements", [*PYTEST, "tests/bench"]),
+        Suite("vLLM's rendering and parsers", [*PYTEST, BUILDING, "tests/vllm"]),
+    ),
+)
+"""What needs no cluster: the first lane needs the CPU, the second waits much."""
+
+SIDE_BY_SIDE = ["-m", "not alone", "-n", "3", "--dist", "loadgroup"]
+CLUSTER = (
+    Suite("cluster tests", [*PYTEST, *SIDE_BY_SIDE, "tests/cluster"]),
+    Suite("cluster tests, one by one", [*PYTEST, "-m", "alone", "tests/cluster"]),
 )
 
 
 class Suites:
-    """Runs suites one after the other and keeps how each ended."""
+    """Runs suites and keeps how each ended. May be used by several threads."""
 
     def __init__(self) -> None:
         self._table = Table("suite", "result", "seconds")
+        self._shown = Lock()
         self.failed = False
 
-    def run(self, name: str, command: list[str], folder: str, env: dict[str, str]) -> None:
+    def run(self, suite: Suite, env: dict[str, str]) -> None:
         """Run one suite with its output shown."""
-        console.rule(name)
+        console.rule(suite.name)
         started = time.monotonic()
-        code = subprocess.run(command, cwd=ROOT / folder, env=env, check=False).returncode
-        self.note(name, code == 0, time.monotonic() - started)
+        ended = subprocess.run(suite.command, cwd=ROOT / suite.folder, env=env, check=False)
+        self.note(suite.name, ended.returncode == 0, time.monotonic() - started)
+
+    def run_lane(self, lane: tuple[Suite, ...]) -> None:
+        """Run suites one after the other; the output of each is shown at its end."""
+        for suite in lane:
+            started = time.monotonic()
+            ended = subprocess.run(
+                suite.command,
+                cwd=ROOT / suite.folder,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+            )
+            with self._shown:
+                console.rule(suite.name)
+                print(ended.stdout.decode(errors="replace"), end="", flush=True)
+                self.note(suite.name, ended.returncode == 0, time.monotonic() - started)
 
     def note(self, name: str, passed: bool, seconds: float) -> None:
         """Keep a result."""
@@ -68,14 +102,14 @@ class Suites:
 def main() -> int:
     """Run everything; 0 only if all of it ran and passed."""
     suites, started = Suites(), time.monotonic()
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(1 + len(LANES)) as pool:
         coming_up = pool.submit(stack.up, choice.current())
-        for name, command, folder in LOCAL:
-            suites.run(name, command, folder, dict(os.environ))
+        for lane in [pool.submit(suites.run_lane, lane) for lane in LANES]:
+            lane.result()
         running = _wait(coming_up, suites, started)
     if running is not None:
-        for name, command, folder in CLUSTER:
-            suites.run(name, command, folder, running.environment)
+        for suite in CLUSTER:
+            suites.run(suite, running.environment)
     suites.show()
     return 1 if suites.failed else 0
 

@@ -10,7 +10,8 @@ import (
 )
 
 const usage = `usage:
-  runner install DEST   copy this program to DEST (init container)
+  runner hold           keep the runner's own container running
+  runner install DEST   copy this program to DEST (that container's postStart hook)
   runner serve          be PID 1 of the task's container
   runner attach         bridge stdin and stdout to the serving runner (exec)
   runner state FD NONCE report a shell's state (trap)
@@ -22,6 +23,8 @@ func main() {
 	}
 	arguments := os.Args[2:]
 	switch os.Args[1] {
+	case "hold":
+		hold()
 	case "install":
 		if len(arguments) != 1 {
 			fail(64, usage)

@@ -13,9 +13,12 @@ from episode_operator.api.base import GROUP, VERSION
 from episode_operator.api.labels import EPISODE_UID
 from episode_operator.controller.agents import AgentFactory
 from episode_operator.controller.controller import Controller
+from episode_operator.controller.distillation import Distiller
 from episode_operator.controller.models import ModelPool
 from episode_operator.controller.shared import Shared
+from episode_operator.controller.starts import StartWatch
 from episode_operator.controller.sweeper import Sweeper
+from episode_operator.controller.teachers import Teachers
 from episode_operator.kube import connection
 from episode_operator.kube.client import KubernetesClient
 from episode_operator.sandbox.network import discover
@@ -35,14 +38,17 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
     settings.watching.server_timeout = 300
     memo.client = KubernetesClient(await connection.load())
     memo.http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-    memo.models = ModelPool()
+    memo.models = ModelPool(retry_seconds=memo.settings.model_retry_seconds)
     shared = Shared(
         memo.client,
         memo.http,
         AgentFactory(memo.models),
+        Distiller(memo.client, memo.http, Teachers(memo.models), memo.settings.object_store),
         memo.settings.sandbox,
         await discover(memo.client),
-        memo.settings.retry_backoff_seconds,
+        first_backoff_seconds=memo.settings.retry_backoff_seconds,
+        session_retry_seconds=memo.settings.session_retry_seconds,
+        store=memo.settings.object_store,
     )
     memo.controller = Controller(shared)
     sweeper = Sweeper(
@@ -52,13 +58,20 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
         live=memo.controller.live,
         interval_seconds=memo.settings.sweep_interval_seconds,
     )
-    memo.sweeping = asyncio.create_task(sweeper.run(), name="sweeper")
+    starts = StartWatch(
+        memo.client, memo.settings.watch_namespaces, memo.controller.sandbox_started
+    )
+    memo.background = [
+        asyncio.create_task(sweeper.run(), name="sweeper"),
+        asyncio.create_task(starts.run(), name="starts"),
+    ]
 
 
 @kopf.on.cleanup()
 async def stop(memo: Memo, **_: Any) -> None:
     """Let go of all Episodes; they go on with the next operator."""
-    memo.sweeping.cancel()
+    for task in memo.background:
+        task.cancel()
     await memo.controller.close()
     await memo.models.close()
     await memo.http.close()

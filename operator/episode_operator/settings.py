@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 from ipaddress import ip_network
 
+from episode_operator.results.objects import ObjectStore, ObjectStoreError
 from episode_operator.sandbox.pod import SandboxSettings
 
 
@@ -25,6 +26,14 @@ def _blocks(name: str) -> tuple[str, ...]:
     return blocks
 
 
+def _object_store() -> ObjectStore | None:
+    url = os.environ.get("EPISODE_OBJECT_STORE")
+    try:
+        return ObjectStore(url) if url else None
+    except ObjectStoreError as error:
+        raise SettingsError(f"EPISODE_OBJECT_STORE: {error}") from error
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the installation decides; see charts/episode-operator/values.yaml."""
@@ -33,7 +42,10 @@ class Settings:
     watch_namespaces: tuple[str, ...]
     log_level: str
     retry_backoff_seconds: float = 10.0
+    model_retry_seconds: float = 300.0
+    session_retry_seconds: float = 180.0
     sweep_interval_seconds: float = 300.0
+    object_store: ObjectStore | None = None
     health_port: int = 8080
     metrics_port: int = 9090
 
@@ -56,7 +68,10 @@ class Settings:
             watch_namespaces=_listed("EPISODE_WATCH_NAMESPACES"),
             log_level=os.environ.get("EPISODE_LOG_LEVEL", "info").upper(),
             retry_backoff_seconds=float(os.environ.get("EPISODE_RETRY_BACKOFF_SECONDS", "10")),
+            model_retry_seconds=float(os.environ.get("EPISODE_MODEL_RETRY_SECONDS", "300")),
+            session_retry_seconds=float(os.environ.get("EPISODE_SESSION_RETRY_SECONDS", "180")),
             sweep_interval_seconds=float(os.environ.get("EPISODE_SWEEP_INTERVAL_SECONDS", "300")),
+            object_store=_object_store(),
             health_port=int(os.environ.get("EPISODE_HEALTH_PORT", "8080")),
             metrics_port=int(os.environ.get("EPISODE_METRICS_PORT", "9090")),
         )

@@ -13,10 +13,11 @@ from kubernetes.aio.config import ConfigException
 from rich.console import Console
 
 from episode_operator.kube import connection
-from episode_operator.kube.client import KubernetesClient
+from episode_operator.kube.client import ApiError, KubernetesClient
 from episodectl.golden import GoldenRunner, scan
 from episodectl.outcome import Mark, Outcome
 from episodectl.report import Output, Watch, show
+from episodectl.show import UNREADABLE, read, write_lines, write_view
 from trainer_bridge.sources import Options, load
 
 USAGE, INTERRUPTED = 2, 130
@@ -97,6 +98,50 @@ def golden(
     show(console, outcomes, output=output, seconds=time.monotonic() - started)
     passed = bool(outcomes) and all(outcome.mark is Mark.PASS for outcome in outcomes)
     raise typer.Exit(0 if passed else 1)
+
+
+@app.command("show")
+def show_episode(
+    *,
+    episode: Annotated[str, typer.Argument(help="Name of an Episode or of an EpisodeResult.")],
+    namespace: Annotated[
+        str | None,
+        typer.Option("-n", "--namespace", help="Namespace; that of the kubeconfig's context."),
+    ] = None,
+    tokens: Annotated[
+        bool, typer.Option("--tokens", help="A table of the tokens, with all their values.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="A line of JSON for the Episode, and one for each turn.")
+    ] = False,
+    endpoint: Annotated[
+        str | None,
+        typer.Option(help="URL of a server of the model, if the Episode's cannot be reached."),
+    ] = None,
+) -> None:
+    """Show a finished Episode: verdict, reward, and its turns with their tokens in colour.
+
+    Where standard output is no terminal it is lines of JSON. The exit code is 1 if there is no
+    such result or it cannot be read, 2 if there is no cluster.
+    """
+    console, said = Console(highlight=False), Console(stderr=True, highlight=False)
+    try:
+        record, texts, why = asyncio.run(read(episode, namespace=namespace, endpoint=endpoint))
+    except (ConfigException, OSError) as error:
+        said.print(f"no cluster: {error}", style="red", markup=False)
+        raise typer.Exit(USAGE) from error
+    except UNREADABLE as error:
+        said.print(str(error), style="red", markup=False, soft_wrap=True)
+        unanswered = isinstance(error, ApiError) and error.status == 0
+        raise typer.Exit(USAGE if unanswered else 1) from error
+    except KeyboardInterrupt as error:
+        raise typer.Exit(INTERRUPTED) from error
+    if why is not None:
+        said.print(f"ids instead of texts: {why}", style="yellow", markup=False, soft_wrap=True)
+    if json or not console.is_terminal:
+        write_lines(record, texts)
+    else:
+        write_view(console, record, texts, table=tokens)
 
 
 def _cancel_on_sigterm() -> None:

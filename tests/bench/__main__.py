@@ -1,4 +1,4 @@
-"""Command line of the measurements: `python -m tests.bench exec` or `start`."""
+"""Command line of the measurements: `python -m tests.bench exec`, `start` or `opd`."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tests.bench import exec_bench, harbor, start_bench
+from tests.bench import exec_bench, harbor, opd_bench, start_bench
 from tests.bench.report import Measured
 from tests.bench.target import ensure_target
 from tests.testbed.console import console, step
@@ -43,7 +43,7 @@ def exec_(
     python = None
     if not without_harbor:
         with step("Harbor's environment") as say:
-            python = harbor.ensure_environment(say)
+            python = harbor.ensure_harbor(say)
     settings = exec_bench.Settings(repeats, warm_up, seconds, seccomp)
     _show("bench-exec", exec_bench.measure(target, python, settings, console.print))
 
@@ -59,6 +59,15 @@ def start(
     os.environ["KUBECONFIG"] = target.kubeconfig
     settings = start_bench.Settings(repeats, pods, at_once)
     _show("bench-start", start_bench.measure(target, settings, console.print))
+
+
+@app.command()
+def opd(
+    repeats: Annotated[int, typer.Option(min=1, help="How often all is measured.")] = 3,
+) -> None:
+    """What a teacher computes for each token of a trajectory, and what payloads cost."""
+    settings = opd_bench.Settings(repeats)
+    _show("bench-opd", opd_bench.measure(settings, console.print))
 
 
 def _show(name: str, measuring: Coroutine[None, None, Measured]) -> None:
@@ -82,7 +91,7 @@ def _run(measuring: Coroutine[None, None, Measured]) -> Measured:
     try:
         return asyncio.run(watched())
     except (asyncio.CancelledError, KeyboardInterrupt):
-        raise TestbedError("stopped; the namespace is removed") from None
+        raise TestbedError("stopped; what it had started is gone") from None
 
 
 def main() -> None:

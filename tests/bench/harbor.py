@@ -6,7 +6,6 @@
 Harbor wants a newer Python than ours, and many packages that are of no use to us.
 """
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -15,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.testbed.console import step
+from tests.testbed.environments import ensure_environment, ensure_uv
 from tests.testbed.errors import TestbedError
 from tests.testbed.paths import CACHE
-from tests.testbed.shell import download, run
-from tests.testbed.vllm import UV, ensure_uv, exclusive
+from tests.testbed.shell import run
 
 HOME = CACHE / "bench"
 REQUIREMENTS = Path(__file__).with_name("harbor.in")
@@ -26,31 +25,19 @@ LOCK = REQUIREMENTS.with_suffix(".lock")
 OLDEST = (3, 12)
 
 
-def ensure_environment(say: Callable[[str], None]) -> Path:
+def ensure_harbor(say: Callable[[str], None]) -> Path:
     """The Python of Harbor's environment; at once when it is there, else in about a minute.
 
     Raises:
         TestbedError: there is no Python for it on this machine, or packages cannot be had.
     """
-    python = HOME / "harbor" / "bin" / "python"
-    stamp = HOME / "harbor" / ".made-of"
-    HOME.mkdir(parents=True, exist_ok=True)
-    with exclusive(HOME / "harbor.lock"):
-        base = _base()
-        made_of = hashlib.sha256(f"{UV} {base} {LOCK.read_text()}".encode()).hexdigest()
-        if stamp.exists() and stamp.read_text() == made_of:
-            return python
-        stamp.unlink(missing_ok=True)
-        uv = str(ensure_uv(CACHE, say))
-        environment = str(HOME / "harbor")
-        run([uv, "venv", "--clear", "--no-project", "--python", str(base), environment])
-        say("downloading Harbor and what it needs, 130 packages")
-        sync = [uv, "pip", "sync", "--require-hashes", "--python", str(python), str(LOCK)]
-        hint = "it needs a package index that serves PyPI"
-        link = {**os.environ, "UV_LINK_MODE": "copy"}
-        download(lambda: run(sync, env=link, hint=hint), say)
-        stamp.write_text(made_of)
-    return python
+    return ensure_environment(
+        HOME / "harbor",
+        say,
+        requirements=LOCK.read_text(),
+        what="Harbor and what it needs, 130 packages",
+        base=_base(),
+    )
 
 
 def relock(say: Callable[[str], None]) -> None:
@@ -103,4 +90,4 @@ if __name__ == "__main__":
         if "--lock" in sys.argv:
             relock(tell)
         else:
-            print(ensure_environment(tell))
+            print(ensure_harbor(tell))

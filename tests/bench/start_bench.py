@@ -17,6 +17,7 @@ from tests.bench.namespace import own_namespace
 from tests.bench.pod_watch import PodWatch
 from tests.bench.readings import percentile
 from tests.bench.start_report import Cell, StartReport
+from tests.bench.started import StartedPods
 from tests.bench.starts import Start, Starts, Way
 from tests.bench.target import Target
 from tests.testbed.stack import NAMESPACE, RELEASE
@@ -53,11 +54,12 @@ async def measure(target: Target, settings: Settings, say: Say) -> StartReport:
         aiohttp.ClientSession() as http,
         own_namespace(client) as namespace,
         PodWatch(connection, namespace) as pods,
+        StartedPods(client, namespace, pods) as started,
     ):
         operator = await _has_operator(client)
         if not operator:
             say(f"no operator {NAMESPACE}/{RELEASE}: measuring without it")
-        starts = Starts(client, http, pods, namespace, target, await discover(client))
+        starts = Starts(client, http, pods, started, namespace, target, await discover(client))
         seen = await _repeat(starts.ways(operator=operator), settings, say)
     cells = [Cell.of(*key, repeats) for key, repeats in seen.items()]
     return StartReport(asdict(settings), watch.end(), cells)

@@ -11,15 +11,15 @@ import aiohttp
 from episode_operator.api.episode import Episode
 from episode_operator.api.labels import EPISODE_NAME
 from episode_operator.kube.client import EPISODES, PODS, KubernetesClient
-from episode_operator.lifecycle import pods
 from episode_operator.lifecycle.pods import MAIN_CONTAINER
 from episode_operator.sandbox.network import Cluster, probe_address, wait_until_closed
 from episode_operator.sandbox.policy import policies
 from episode_operator.sandbox.session import Session
 from tests.bench.pod import episode, pod_manifest
 from tests.bench.pod_watch import PodWatch
+from tests.bench.started import StartedPods
 from tests.bench.target import Target
-from tests.cluster.episodes import Episodes, scripted, terminal
+from tests.cluster.episodes import Episodes, is_ready, scripted, terminal
 from tests.testbed.errors import TestbedError
 
 PLAIN, SESSION, CLOSED, OPERATOR = "plain", "session", "closed", "operator"
@@ -53,6 +53,7 @@ class Starts:
     client: KubernetesClient
     http: aiohttp.ClientSession
     watch: PodWatch
+    started: StartedPods
     namespace: str
     target: Target
     cluster: Cluster
@@ -90,7 +91,7 @@ class Starts:
         begin = time.perf_counter()
         pod = await self.client.create(PODS, manifest)
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        start = {RUNNING: await self.watch.until(name, is_running) - begin}
+        start = {RUNNING: await self.started.until(name) - begin}
         async with Session.to_pod(
             self.client.connection,
             self.http,
@@ -154,14 +155,3 @@ def plain(manifest: dict[str, Any]) -> dict[str, Any]:
             "containers": [{**kept, "command": ["sleep", "3600"]}],
         },
     }
-
-
-def is_ready(pod: dict[str, Any] | None) -> bool:
-    """Whether its condition Ready is true."""
-    conditions = (pod or {}).get("status", {}).get("conditions", ())
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def is_running(pod: dict[str, Any] | None) -> bool:
-    """Whether the operator would begin to drive it."""
-    return pod is not None and pods.view(pod).running

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tests.testbed import choice
 from tests.testbed.console import step
+from tests.testbed.environments import exclusive
 from tests.testbed.paths import CACHE
 from tests.testbed.shell import run
 from tests.testbed.stack import REFERENCES, ROOT
-from tests.testbed.vllm import exclusive
 
 IMAGES = ("runner", "task-python")
 VARIABLES = ("KUBECONFIG", "RUNNER_IMAGE", "TASK_IMAGE")

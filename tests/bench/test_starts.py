@@ -5,6 +5,7 @@ import pytest
 from tests.bench.pod import episode, pod_manifest
 from tests.bench.readings import Spread
 from tests.bench.start_report import Cell, StartReport
+from tests.bench.started import is_running
 from tests.bench.starts import (
     ATTACHED,
     COMMAND,
@@ -12,11 +13,10 @@ from tests.bench.starts import (
     READY,
     RUNNING,
     SESSION,
-    is_ready,
-    is_running,
     plain,
 )
 from tests.bench.target import Target
+from tests.cluster.episodes import is_ready
 
 TARGET = Target("kubeconfig", "runner@sha256:1", "task@sha256:2")
 
@@ -56,7 +56,7 @@ def test_a_start_quicker_than_the_plain_pod_is_shown() -> None:
 
 def test_the_plain_pod_has_the_same_image_and_resources() -> None:
     manifest = pod_manifest(episode("bench", "start-1", TARGET), TARGET)
-    sandbox = manifest["spec"]["containers"][0]
+    _, sandbox = manifest["spec"]["containers"]
     (container,) = plain(manifest)["spec"]["containers"]
     assert container["image"] == "task@sha256:2"
     assert container["resources"] == sandbox["resources"]

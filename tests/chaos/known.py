@@ -4,7 +4,6 @@ Each turn of the agent appends its number to a file, and so does the verifier. T
 both: a number that is there twice is a command that ran twice in one pod.
 """
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 from tests.chaos.model import ModelServer
 from tests.cluster.episodes import call, scripted, terminal
+from tests.fakes import chat
 from tests.fakes.vllm_server import MODEL
 
 DID = re.compile(r"did: ([0-9 ]*)")
@@ -161,11 +161,10 @@ def model(random: Random, images: Images, server: ModelServer) -> Known:
     answer, passes = _answer(random)
     count = random.randint(2, 6)
     commands = [f"echo {turn} >> did; sleep 0.5" for turn in range(count)]
-    calls = [
-        {"name": "terminal", "arguments": {"command": command}}
+    texts = [
+        chat.hermes("terminal", command=command)
         for command in [*commands, f"echo {answer} > answer"]
     ]
-    texts = [f"<tool_call>\n{json.dumps(one)}\n</tool_call>" for one in calls]
     spec = scripted(
         images.busybox,
         test=_shell_test(_pause(random)),

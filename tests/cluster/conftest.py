@@ -7,10 +7,20 @@ import pytest
 
 from episode_operator.kube import connection
 from episode_operator.kube.client import KubernetesClient
-from tests.cluster import kubectl
+from tests.cluster import kubectl, operator_process
 from tests.cluster.episodes import Episodes
 from tests.testbed import stack
 from tests.testbed.forward import forwarded
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep on one worker what shares a fixture of its module, so that it is made once."""
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        fixtures = item._fixtureinfo.name2fixturedefs.values()
+        if any(fixture.scope == "module" for found in fixtures for fixture in found):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 def _required(name: str) -> str:
@@ -45,6 +55,13 @@ async def shared(client: KubernetesClient) -> AsyncIterator[Episodes]:
     """Episodes in a namespace that the tests of a module share."""
     async with kubectl.namespace() as name:
         yield Episodes(client, name)
+
+
+@pytest.fixture(scope="module")
+async def no_other_operator() -> AsyncIterator[None]:
+    """The testbed's own operator is stopped while the tests of a module run theirs."""
+    async with operator_process.stopped():
+        yield
 
 
 @pytest.fixture(scope="session")

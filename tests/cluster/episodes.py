@@ -12,8 +12,9 @@ from episode_operator.kube.client import EPISODE_RESULTS, EPISODES, PODS, Kubern
 from episode_operator.results import messages, payload, writer
 from episode_operator.results.payload import TokenRow
 
-FINISH_SECONDS = 240.0
+FINISH_SECONDS = 480.0
 _POLL_SECONDS = 0.2
+_AT_ONCE = 12
 
 PASSING_TEST = "echo 1 > /logs/verifier/reward.txt"
 
@@ -64,6 +65,12 @@ def manifest(name: str, namespace: str, spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def is_ready(pod: dict[str, Any] | None) -> bool:
+    """Whether a pod is there and its condition Ready is true."""
+    conditions = (pod or {}).get("status", {}).get("conditions", ())
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
 class Episodes:
     """Episodes of one namespace."""
 
@@ -97,8 +104,13 @@ class Episodes:
         return episode
 
     async def until_running(self, name: str) -> Episode:
-        """Wait until the Episode's pod is driven."""
-        return await self.until(name, lambda e: e.status.phase == "Running")
+        """Wait until the Episode's pod is driven and, which is later, says that it is ready."""
+        episode = await self.until(name, lambda e: e.status.phase == "Running")
+        end = time.monotonic() + FINISH_SECONDS
+        while not any(is_ready(pod) for pod in await self.pods(name)):
+            assert time.monotonic() < end, f"the pod is not ready after {FINISH_SECONDS} s"
+            await asyncio.sleep(_POLL_SECONDS)
+        return episode
 
     async def finish(self, name: str, *, seconds: float = FINISH_SECONDS) -> Ended:
         """Wait until the Episode is finished; its result."""
@@ -114,8 +126,14 @@ class Episodes:
         return await self.finish(name)
 
     async def run_all(self, specs: dict[str, dict[str, Any]]) -> dict[str, Ended]:
-        """Run several Episodes at once."""
-        ended = await asyncio.gather(*(self.run(name, spec) for name, spec in specs.items()))
+        """Run several Episodes at once, not so many that a small node starts nothing else."""
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def run(name: str, spec: dict[str, Any]) -> Ended:
+            async with places:
+                return await self.run(name, spec)
+
+        ended = await asyncio.gather(*(run(name, spec) for name, spec in specs.items()))
         return dict(zip(specs, ended, strict=True))
 
     async def messages(self, ended: Ended) -> list[dict[str, Any]]:

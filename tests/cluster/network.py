@@ -45,6 +45,6 @@ async def servers(episodes: Episodes, image: str, *names: str) -> list[str]:
     ran = await kubectl.apply(*pods, namespace=episodes.namespace)
     assert ran.code == 0, ran.stderr
     where = ("-n", episodes.namespace)
-    await kubectl.check("wait", "--for=condition=Ready", "pods", *names, *where, "--timeout=60s")
+    await kubectl.check("wait", "--for=condition=Ready", "pods", *names, *where, "--timeout=300s")
     found = [await kubectl.get("pod", name, namespace=episodes.namespace) for name in names]
     return [pod["status"]["podIP"] for pod in found]

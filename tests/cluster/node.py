@@ -23,13 +23,13 @@ def _is_of(pid: int, pod_uid: str, argument: bytes) -> bool:
 
 
 async def cut_session(pod_uid: str, *, seconds: float = 5.0) -> None:
-    """SIGKILL the far end of the operator's session with a pod, as a lost connection would.
+    """SIGKILL the far end of the operator's sessions with a pod, as a lost connection would.
 
     Raises:
         TimeoutError: there is none.
     """
     async with asyncio.timeout(seconds):
-        while not any(map(_kill, processes(pod_uid, "attach"))):
+        while not any([_kill(pid) for pid in processes(pod_uid, "attach")]):
             await asyncio.sleep(0.05)
 
 

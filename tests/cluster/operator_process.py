@@ -4,15 +4,32 @@ import asyncio
 import os
 import signal
 import time
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
-from tests.cluster import kubectl
+from tests.cluster import kubectl, node
 from tests.testbed import stack
 
 _SELECTOR = f"app.kubernetes.io/instance={stack.RELEASE},app.kubernetes.io/component=operator"
 
 
-async def scale(replicas: int) -> None:
+@asynccontextmanager
+async def stopped() -> AsyncIterator[None]:
+    """No operator runs inside; afterwards one does, whatever happened."""
+    try:
+        await _scale(0)
+        yield
+    finally:
+        await _scale(1)
+
+
+async def renew() -> None:
+    """Run a new operator pod: it looks at the cluster anew, and is restarted without back-off."""
+    async with stopped():
+        pass
+
+
+async def _scale(replicas: int) -> None:
     """Run so many operators; returns when they run, or when none is left."""
     deployment = f"deployment/{stack.RELEASE}"
     await kubectl.check("scale", deployment, f"--replicas={replicas}", "-n", stack.NAMESPACE)
@@ -22,7 +39,7 @@ async def scale(replicas: int) -> None:
         )
     else:
         await kubectl.check(
-            "wait", "--for=delete", "pod", "-l", _SELECTOR, "-n", stack.NAMESPACE, "--timeout=60s"
+            "wait", "--for=delete", "pod", "-l", _SELECTOR, "-n", stack.NAMESPACE, "--timeout=300s"
         )
 
 
@@ -34,7 +51,7 @@ async def kill() -> None:
     """
     (pod,) = await kubectl.items("pods", namespace=stack.NAMESPACE, selector=_SELECTOR)
     uid = pod["metadata"]["uid"]
-    pids = [pid for pid in _processes() if _runs_operator(pid, uid)]
+    pids = node.processes(uid, "episode_operator.main")
     assert pids, f"no process of operator pod {uid} on this machine"
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
@@ -47,17 +64,3 @@ async def kill() -> None:
             return
         assert time.monotonic() < end, f"the operator did not come back: {status}"
         await asyncio.sleep(0.3)
-
-
-def _processes() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def _runs_operator(pid: int, pod_uid: str) -> bool:
-    try:
-        cgroup = Path(f"/proc/{pid}/cgroup").read_text()
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
-    named = pod_uid in cgroup or pod_uid.replace("-", "_") in cgroup
-    return named and b"episode_operator.main" in command

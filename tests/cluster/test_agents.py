@@ -1,7 +1,6 @@
 """Agents and tools in real pods; a scripted model server says what no real model can be made to."""
 
 import hashlib
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from tests.cluster.episodes import Episodes, call, scripted, terminal
 from tests.fakes import chat
-from tests.fakes.vllm_server import GENERATE, MODEL, FakeVllm, Reply, logprob_of
+from tests.fakes.vllm_server import GENERATE, MODEL, FakeVllm, Fault, Reply, logprob_of
 
 
 @pytest.fixture
@@ -17,11 +16,6 @@ async def fake(host_address: str) -> AsyncIterator[FakeVllm]:
     """A scripted model server that the operator's pod reaches."""
     async with FakeVllm.running(host_address) as server:
         yield server
-
-
-def tool_call(tool: str, **arguments: Any) -> str:
-    """A call in the hermes form."""
-    return f"<tool_call>\n{json.dumps({'name': tool, 'arguments': arguments})}\n</tool_call>"
 
 
 def modelled(image: str, fake: FakeVllm, *, test: str, **more: Any) -> dict[str, Any]:
@@ -47,8 +41,8 @@ async def test_closing_tag_inside_an_argument_and_a_second_call(
     """cases.md 18: both run, content exact."""
     content = 'a</tool_call>\n<tool_call>{"name": "x"}\n“quoted” \\ é\n'
     digest = hashlib.sha256(content.encode()).hexdigest()
-    both = tool_call("write_file", path="/workspace/a", content=content)
-    both += "\n" + tool_call("terminal", command="echo second > b")
+    both = chat.hermes("write_file", path="/workspace/a", content=content)
+    both += "\n" + chat.hermes("terminal", command="echo second > b")
     fake.replies.extend([Reply(text=both), Reply(text="Done.")])
     ended = await episodes.run(
         "tags",
@@ -70,8 +64,8 @@ async def test_rows_are_what_was_sent_and_sampled(
     """Each prompt is the one before + the sampled ids + new ids, and the row holds all of them."""
     fake.replies.extend(
         [
-            Reply(text=tool_call("terminal", command="printf '<|im%s' '_end|>'")),
-            Reply(text=tool_call("terminal", command="false")),
+            Reply(text=chat.hermes("terminal", command="printf '<|im%s' '_end|>'")),
+            Reply(text=chat.hermes("terminal", command="false")),
             Reply(text="Done."),
         ]
     )
@@ -98,7 +92,7 @@ async def test_output_beyond_the_context_is_still_verified(
 ) -> None:
     """cases.md 15: 70,000 characters against a context of 4,096."""
     command = "echo made > out; yes 0123456789 | head -c 70000"
-    fake.replies.append(Reply(text=tool_call("terminal", command=command)))
+    fake.replies.append(Reply(text=chat.hermes("terminal", command=command)))
     ended = await episodes.run("flood", modelled(busybox, fake, test=reward_if("grep -q made out")))
     assert ended.verdict == ("Passed", 1, "TestsPassed")
     assert ended.result.spec.agent_end == "ContextLimit"
@@ -113,15 +107,18 @@ async def test_malformed_and_truncated_calls_run_nothing(
     episodes: Episodes, busybox: str, fake: FakeVllm
 ) -> None:
     fake.max_model_len = 16_384
-    good = tool_call("terminal", command="touch good")
+    good, quoted = chat.hermes("terminal", command="touch good"), chat.hermes("terminal")
     fake.replies.extend(
         [
             Reply(text='<tool_call>\n{"name": "terminal", "arguments": {"command": "touch bad"'),
-            Reply(text=tool_call("terminal", command="touch cut"), finish_reason="length"),
+            Reply(text=chat.hermes("terminal", command="touch cut"), finish_reason="length"),
+            Reply(text=f"<think>{chat.hermes('terminal', command='touch thought')}</think>{good}"),
+            Reply(text=chat.hermes("fly", to="the moon") + chat.hermes("terminal", comand="typo")),
             Reply(
-                text="<think>" + tool_call("terminal", command="touch thought") + "</think>" + good
+                text=chat.hermes("terminal", command="echo first")
+                + f'<tool_call>{{"name": "w", "x": "quoted "{quoted}"}}</tool_call>'
+                + chat.hermes("terminal", command="echo last")
             ),
-            Reply(text=tool_call("fly", to="the moon") + tool_call("terminal", comand="typo")),
             Reply(text="Done."),
         ]
     )
@@ -131,8 +128,11 @@ async def test_malformed_and_truncated_calls_run_nothing(
     )
     assert ended.verdict == ("Passed", 1, "TestsPassed")
     counts = ended.result.spec.counts
-    assert (counts.malformed_calls, counts.tool_calls, counts.tool_errors) == (1, 3, 2)
+    assert (counts.malformed_calls, counts.tool_calls, counts.tool_errors) == (3, 5, 2)
+    assert counts.malformed_calls_by_kind == {"InvalidJSON": 2, "Truncated": 1}
     answers = await episodes.answers(ended)
+    assert answers[-3].startswith("first") and answers[-1].startswith("last")
+    assert answers[-2].startswith("error: tool call 2 of 3 was not run: it is not valid JSON")
     assert any("there is no tool 'fly'" in answer for answer in answers)
     assert any("bad arguments for terminal: command: Field required" in a for a in answers)
 
@@ -164,8 +164,35 @@ async def test_server_without_scale_out(episodes: Episodes, busybox: str, fake: 
     assert ended.episode.status.attempts == [], "a retry would fail alike"
 
 
+async def test_a_limit_on_versions_needs_their_labels(
+    episodes: Episodes, busybox: str, fake: FakeVllm
+) -> None:
+    spec = modelled(busybox, fake, model={"staleness": {"versions": 4}}, test=reward_if("true"))
+    ended = await episodes.run("unlabeled", spec)
+    assert ended.verdict == ("NoVerdict", None, "WeightsUnlabeled")
+    assert "VLLM_SERVER_DEV_MODE=1" in ended.result.spec.message
+    assert ended.episode.status.attempts == [], "a retry would fail alike"
+
+
+async def test_a_server_that_was_replaced_in_mid_episode(
+    episodes: Episodes, busybox: str, fake: FakeVllm
+) -> None:
+    """What it sampled is no part of the row; the next pod starts on what is there now."""
+
+    def replaced(_answer: dict[str, Any]) -> None:
+        fake.root = "/models/another"
+
+    # The operator's first question is for the logprobs mode, the second for the first turn.
+    fake.faults.extend([Fault(path=GENERATE), Fault(path=GENERATE, change=replaced)])
+    fake.replies.append(Reply(text=chat.hermes("terminal", command="echo x >> out")))
+    ended = await episodes.run("replaced", modelled(busybox, fake, test=reward_if("[ ! -e out ]")))
+    assert ended.verdict == ("Passed", 1, "TestsPassed")
+    (failed,) = ended.episode.status.attempts
+    assert failed.reason == "ModelChanged" and "/models/another" in failed.message
+
+
 async def test_max_turns_is_graded(episodes: Episodes, busybox: str, fake: FakeVllm) -> None:
-    fake.replies.extend([Reply(text=tool_call("terminal", command="echo x >> out"))] * 5)
+    fake.replies.extend([Reply(text=chat.hermes("terminal", command="echo x >> out"))] * 5)
     ended = await episodes.run(
         "turns",
         modelled(busybox, fake, agent={"maxTurns": 3}, test=reward_if("[ $(wc -l < out) = 3 ]")),

@@ -120,6 +120,10 @@ MISTAKES = {
         put("agent.toolTimeoutSeconds", 1800),
         "toolTimeoutSeconds must be less than timeoutSeconds",
     ),
+    "a limit on the weights' age without a number": (
+        put("model", {"endpoint": "http://x", "name": "x", "staleness": {}}),
+        "versions or seconds must be set",
+    ),
     "unknown agent": (put("agent.kind", "Robot"), "spec.agent.kind: Unsupported value"),
     "script missing": (drop("agent.script"), "script must list at least one tool call"),
     "model missing": (

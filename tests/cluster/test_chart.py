@@ -14,6 +14,10 @@ ALLOWED = (
     "watch episodes.episodes.dev",
     "patch episodes.episodes.dev --subresource=status",
     "create episoderesults.episodes.dev",
+    "delete episoderesults.episodes.dev",
+    "patch episoderesults.episodes.dev --subresource=status",
+    "list events",
+    "watch events",
     "create pods",
     "delete pods",
     "create pods --subresource=exec",
@@ -91,6 +95,11 @@ async def test_the_operator_runs_without_root_on_a_read_only_file_system() -> No
         ("crds.install=false",),
         ("operator.sandbox.blockedCIDRs={203.0.113.0/24}",),
         ("operator.networkPolicy.from=null",),
+        ("objectStore.url=s3://results/episodes", "objectStore.secretName=results"),
+        (
+            "objectStore.url=file:///results",
+            "objectStore.volume.persistentVolumeClaim.claimName=results",
+        ),
         ("vllm.enabled=true", "vllm.networkPolicy.from[0].podSelector.matchLabels.app=trainer"),
     ],
 )

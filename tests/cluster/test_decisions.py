@@ -1,6 +1,6 @@
 """The decision table on a real cluster: each row of the verification is forced under each contract.
 
-The rows of infrastructure and input are forced by the tests that ELSEWHERE names.
+All other reasons are forced by test_reasons.py and by the tests that ELSEWHERE names.
 """
 
 import importlib
@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from episode_operator.api.decisions import TABLE, Contract, Happening, decide
+from episode_operator.api.reasons import NoVerdictReason
+from tests.cluster import test_reasons
 from tests.cluster.episodes import Ended, Episodes, scripted, terminal
 
-H, C = Happening, Contract
+H, N, C = Happening, NoVerdictReason, Contract
 IMAGE, BUSYBOX = os.environ.get("TASK_IMAGE", ""), os.environ.get("BUSYBOX_IMAGE", "")
 
 PASS = "def test_it():\n    pass\n"
@@ -149,24 +151,32 @@ FAULTS = "tests.cluster.test_faults"
 LIFECYCLE = "tests.cluster.test_lifecycle"
 PROFILE = "tests.cluster.test_profile"
 AGENTS = "tests.cluster.test_agents"
-ELSEWHERE = {
-    H.IMAGE_PULL_FAILED: (FAULTS, "test_image_that_does_not_exist"),
-    H.UNSCHEDULABLE: (FAULTS, "test_unschedulable"),
-    H.START_DEADLINE_EXCEEDED: (PROFILE, "test_a_sidecar_that_is_never_ready_ends_the_episode"),
-    H.CONTAINER_FAILED: (FAULTS, "test_a_container_that_dies_is_retried_then_given_up"),
-    H.SIDECAR_FAILED: (PROFILE, "test_a_sidecar_that_ends_is_never_a_reward"),
-    H.OOM_KILLED: (FAULTS, "test_out_of_memory_is_never_graded"),
-    H.EVICTED: (FAULTS, "test_evicted_through_the_api"),
-    H.PREEMPTED: (FAULTS, "test_preempted"),
-    H.NODE_LOST: (FAULTS, "test_a_lost_node"),
-    H.POD_DEADLINE_EXCEEDED: (FAULTS, "test_the_pods_own_deadline"),
-    H.POD_LOST: (FAULTS, "test_a_deleted_pod_is_retried_on_a_fresh_one"),
-    H.INVALID_TASK: (LIFECYCLE, "test_bad_input_is_a_failed_condition"),
-    H.SETUP_FAILED: (LIFECYCLE, "test_bad_input_is_a_failed_condition"),
-    H.RAW_LOGPROBS: (AGENTS, "test_temperature_needs_processed_logprobs"),
-    H.SCALE_OUT_DISABLED: (AGENTS, "test_server_without_scale_out"),
-    H.DEADLINE_EXCEEDED: (FAULTS, "test_the_episode_deadline_ends_everything"),
-    H.MODEL_NOT_FOUND: (FAULTS, "test_model_server_that_is_not_there"),
+WEIGHTS = "tests.cluster.test_weights_vllm"
+DISTILLATION = "tests.cluster.test_distillation"
+ELSEWHERE: dict[NoVerdictReason, tuple[str, str]] = {
+    N.IMAGE_PULL_FAILED: (FAULTS, "test_image_that_does_not_exist"),
+    N.UNSCHEDULABLE: (FAULTS, "test_unschedulable"),
+    N.CONTAINER_FAILED: (FAULTS, "test_a_container_that_dies_is_retried_then_given_up"),
+    N.SIDECAR_FAILED: (PROFILE, "test_a_sidecar_that_ends_is_never_a_reward"),
+    N.OOM_KILLED: (FAULTS, "test_out_of_memory_is_never_graded"),
+    N.EVICTED: (FAULTS, "test_evicted_through_the_api"),
+    N.PREEMPTED: (FAULTS, "test_preempted"),
+    N.NODE_LOST: (FAULTS, "test_a_lost_node"),
+    N.POD_DEADLINE_EXCEEDED: (FAULTS, "test_the_pods_own_deadline"),
+    N.POD_LOST: (FAULTS, "test_a_deleted_pod_is_retried_on_a_fresh_one"),
+    N.INVALID_TASK: (LIFECYCLE, "test_bad_input_is_a_failed_condition"),
+    N.SETUP_FAILED: (LIFECYCLE, "test_bad_input_is_a_failed_condition"),
+    N.RAW_LOGPROBS: (AGENTS, "test_temperature_needs_processed_logprobs"),
+    N.SCALE_OUT_DISABLED: (AGENTS, "test_server_without_scale_out"),
+    N.TEACHER_MISMATCH: (
+        DISTILLATION,
+        "test_a_teacher_with_another_vocabulary_is_refused_before_the_agent_acts",
+    ),
+    N.STALE: (WEIGHTS, "test_an_episode_with_old_weights_ends"),
+    N.WEIGHTS_UNLABELED: (AGENTS, "test_a_limit_on_versions_needs_their_labels"),
+    N.MODEL_CHANGED: (AGENTS, "test_a_server_that_was_replaced_in_mid_episode"),
+    N.DEADLINE_EXCEEDED: (FAULTS, "test_the_episode_deadline_ends_everything"),
+    N.MODEL_NOT_FOUND: (FAULTS, "test_model_server_that_is_not_there"),
 }
 
 
@@ -196,13 +206,19 @@ async def test_the_row_decides(
 
 
 def test_every_row_of_the_verification_is_forced() -> None:
-    first = [row.happening for row in TABLE].index(H.NOT_CARRIED)
-    rows = {(row.happening, contract) for row in TABLE[first:] for contract in row.contracts}
+    rows = {
+        (row.happening, contract) for row in TABLE if row.happening for contract in row.contracts
+    }
     # Test code is one file in a folder that was just made: only a full disk keeps it out.
     assert rows - set(FORCED) == {(H.TESTS_NOT_WRITTEN, C.TEST_CODE)}
 
 
-@pytest.mark.parametrize("happening", ELSEWHERE)
-def test_the_other_rows_have_a_test(happening: Happening) -> None:
-    module, test = ELSEWHERE[happening]
+def test_every_other_reason_is_forced() -> None:
+    rows = {row.reason for row in TABLE if row.happening is None}
+    assert rows == {*ELSEWHERE, *(reason for reason, _ in test_reasons.FORCED.values())}
+
+
+@pytest.mark.parametrize("reason", ELSEWHERE)
+def test_what_forces_a_reason_elsewhere_is_there(reason: NoVerdictReason) -> None:
+    module, test = ELSEWHERE[reason]
     assert hasattr(importlib.import_module(module), test)

@@ -192,13 +192,11 @@ async def cilium(namespace: str) -> AsyncIterator[None]:
     assert ran.code == 0, ran.stderr
     try:
         await kubectl.check("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
-        await operator_process.scale(0)
-        await operator_process.scale(1)
+        await operator_process.renew()
         yield
     finally:
-        await kubectl.check("delete", "crd", str(name), "--timeout=60s")
-        await operator_process.scale(0)
-        await operator_process.scale(1)
+        await kubectl.check("delete", "crd", str(name), "--timeout=300s")
+        await operator_process.renew()
 
 
 def _by_name(busybox: str) -> Object:

@@ -16,8 +16,6 @@ from tests.cluster import kubectl
 from tests.cluster.episodes import Ended, Episodes, scripted, terminal
 from tests.testbed import processes
 
-pytestmark = pytest.mark.alone
-
 HOG = "python3 -c 'x = bytearray(512 << 20); print(len(x))'"
 
 
@@ -163,6 +161,7 @@ async def test_evicted_through_the_api(episodes: Episodes, busybox: str) -> None
     assert ended.verdict == ("NoVerdict", None, "Evicted")
 
 
+@pytest.mark.alone
 async def test_preempted(episodes: Episodes, busybox: str) -> None:
     node = (await kubectl.items("nodes", namespace=episodes.namespace))[0]
     cpu = str(int(node["status"]["allocatable"]["cpu"]) * 600)
@@ -190,6 +189,7 @@ async def test_the_pods_own_deadline(episodes: Episodes, busybox: str) -> None:
     assert ended.verdict == ("NoVerdict", None, "PodDeadlineExceeded")
 
 
+@pytest.mark.alone
 async def test_a_lost_node(episodes: Episodes, busybox: str) -> None:
     """The kubelet is silent; when it is back, a fresh pod passes."""
     lost = [
@@ -213,7 +213,7 @@ async def test_a_container_that_dies_is_retried_then_given_up(
     task = {"image": busybox, "instruction": "x", "workdir": "/etc/passwd/nowhere"}
     ended = await episodes.run(
         "dead",
-        scripted(busybox, task=task, sandbox={"startDeadlineSeconds": 20}, infraRetryLimit=1),
+        scripted(busybox, task=task, infraRetryLimit=1),
     )
     assert ended.verdict == ("NoVerdict", None, "ContainerFailed")
     assert reasons(ended) == ["ContainerFailed"]
@@ -288,6 +288,7 @@ async def test_an_agent_out_of_time_is_graded(episodes: Episodes, busybox: str) 
     assert ended.result.spec.agent_end == "AgentTimeout"
 
 
+@pytest.mark.alone
 async def test_many_at_once_and_one_deleted(episodes: Episodes, busybox: str) -> None:
     """cases.md 6, smaller: all progress, the delete is handled at once."""
     names = [f"many-{index}" for index in range(12)]

@@ -5,91 +5,25 @@ It runs here as a process of the test, with a proxy before the API server that k
 
 import asyncio
 import os
-import signal
-import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import yaml
 
 from episode_operator.kube import connection
 from episode_operator.kube.client import EPISODE_RESULTS, NETWORK_POLICIES, KubernetesClient
-from tests.cluster import kubectl, operator_process
+from tests.cluster import kubectl
 from tests.cluster.episodes import Ended, Episodes, scripted, terminal
+from tests.cluster.local_operator import LocalOperator
 from tests.fakes.api_proxy import ApiProxy, Moment
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.usefixtures("no_other_operator"), pytest.mark.alone]
 
 ONCE = "test $(wc -l < count) = 1 && cp count /logs/verifier/reward.txt"
 WRITES = 16
 """More than an Episode without a retry makes, so that each of them is a kill point."""
 AT_ONCE = 4
-
-
-@pytest.fixture(scope="module", autouse=True)
-async def no_other_operator() -> AsyncIterator[None]:
-    await operator_process.scale(0)
-    yield
-    await operator_process.scale(1)
-
-
-class LocalOperator:
-    """An operator as a process of this machine; it watches one namespace through the proxy."""
-
-    def __init__(self, url: str, namespace: str, folder: Path) -> None:
-        self._kubeconfig = folder / "kubeconfig"
-        self._kubeconfig.write_text(yaml.safe_dump(_kubeconfig(url)))
-        self._log = folder / "operator.log"
-        self._namespace = namespace
-        self._process: asyncio.subprocess.Process | None = None
-
-    async def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "episode_operator.main",
-                env={
-                    **os.environ,
-                    "KUBECONFIG": str(self._kubeconfig),
-                    "EPISODE_RUNNER_IMAGE": os.environ["RUNNER_IMAGE"],
-                    "EPISODE_WATCH_NAMESPACES": self._namespace,
-                    "EPISODE_RETRY_BACKOFF_SECONDS": "1",
-                    "EPISODE_HEALTH_PORT": str(free_port()),
-                    "EPISODE_METRICS_PORT": str(free_port()),
-                },
-                stdout=log,
-                stderr=log,
-            )
-
-    async def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGKILL)
-            await self._process.wait()
-
-    def log(self) -> str:
-        return self._log.read_text()[-3000:] if self._log.exists() else ""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def _kubeconfig(url: str) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "proxy", "cluster": {"server": url}}],
-        "users": [{"name": "nobody", "user": {}}],
-        "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "nobody"}}],
-        "current-context": "proxy",
-    }
 
 
 class Killer:
@@ -129,11 +63,8 @@ async def operating(
         operator = LocalOperator(url, episodes.namespace, folder)
         if isinstance(proxy.on_write, Killer):
             proxy.on_write.operator = operator
-        await operator.start()
-        try:
+        async with operator:
             yield operator
-        finally:
-            await operator.kill()
 
 
 async def check_nothing_is_left(episodes: Episodes, name: str, ended: Ended) -> None:
@@ -211,7 +142,7 @@ async def test_the_exec_connection_is_cut(
     async with operating(episodes, tmp_path, proxy) as operator:
         await episodes.create("cut", spec)
         try:
-            ended = await episodes.finish("cut", seconds=90)
+            ended = await episodes.finish("cut")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{operator.log()}") from error
     assert ended.verdict == ("Passed", 1, "TestsPassed")

@@ -72,7 +72,8 @@ async def test_the_pod_is_hardened(episodes: Episodes, busybox: str) -> None:
     assert spec["restartPolicy"] == "Never"
     assert spec["activeDeadlineSeconds"] > 0
     assert all("serviceAccountToken" not in json.dumps(volume) for volume in spec["volumes"])
-    for container in [*spec["initContainers"], *spec["containers"]]:
+    assert [container["name"] for container in spec["containers"]] == ["runner", "sandbox"]
+    for container in spec["containers"]:
         context = container["securityContext"]
         assert context["capabilities"]["drop"] == ["ALL"]
         assert context["allowPrivilegeEscalation"] is False

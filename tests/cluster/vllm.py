@@ -78,7 +78,9 @@ class WatchedClient(VllmClient):
         """As VllmClient's; watched, and forced when a text is waiting."""
         params = dict(sampling_params)
         if self.forced:
-            params["structured_outputs"] = {"regex": re.escape(self.forced.popleft())}
+            # A line break as such would end the pattern.
+            pattern = re.escape(self.forced.popleft()).replace("\\\n", r"\n")
+            params["structured_outputs"] = {"regex": pattern}
         request_id, self.next_request_id = self.next_request_id or request_id, None
         sampled = await super().generate(
             token_ids,

@@ -1,7 +1,8 @@
-"""A proxy before the API server that can stop at each write, or cut each exec connection.
+"""A proxy before the API server: it can stop at each write, and cut or redirect exec connections.
 
 It stands for a network and a moment that cannot be forced otherwise: an operator that is killed
-just before a write arrives, or just after it was carried out and before its answer is seen.
+just before a write arrives, or just after it was carried out and before its answer is seen; a pod
+that is out of reach, or in which another runner answers.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Literal
 
 import aiohttp
@@ -18,10 +20,10 @@ from episode_operator.kube.connection import KubernetesConnection
 
 Moment = Literal["before", "after"]
 Hook = Callable[[str, Moment], Awaitable[None]]
+Route = Callable[[str], str]
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _HOP = frozenset({"host", "connection", "transfer-encoding", "content-length", "accept-encoding"})
-_CHUNK = 64 << 10
 
 
 async def _nothing(_write: str, _moment: Moment) -> None:
@@ -37,24 +39,27 @@ class ApiProxy:
             answered while the client has not heard of it.
         cut_after: bytes after which the next exec connection is cut, counted in both directions;
             None cuts none. It is used up by one connection.
+        routes: by pod, where an exec connection leads instead of the path and query asked for; an
+            empty text refuses it, as an API server does that cannot reach the node.
         writes: the writes so far, in order.
     """
 
     connection: KubernetesConnection
     on_write: Hook = _nothing
     cut_after: int | None = None
+    routes: dict[str, Route] = field(default_factory=dict)
     writes: list[str] = field(default_factory=list)
     cuts: int = 0
     _http: aiohttp.ClientSession | None = None
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[str]:
-        """The proxy's base URL, while it runs."""
+    async def serving(self, host: str = "127.0.0.1") -> AsyncIterator[str]:
+        """The proxy's base URL, while it runs, at an address of this machine."""
         application = web.Application(client_max_size=16 << 20)
         application.router.add_route("*", "/{path:.*}", self._handle)
         runner = web.AppRunner(application, handler_cancellation=True)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, host, 0)
         await site.start()
         host, port = runner.addresses[0][:2]
         async with aiohttp.ClientSession(auto_decompress=False) as http:
@@ -66,6 +71,12 @@ class ApiProxy:
 
     def _target(self, request: web.Request) -> str:
         return self.connection.base_url + request.raw_path
+
+    def _exec_target(self, request: web.Request) -> str | None:
+        """Where an exec connection (.../pods/POD/exec) leads; None if it is refused."""
+        route = self.routes.get(request.path.split("/")[-2], str)
+        path = route(request.raw_path)
+        return self.connection.base_url + path if path else None
 
     async def _headers(self, request: web.Request) -> dict[str, str]:
         kept = {k: v for k, v in request.headers.items() if k.lower() not in _HOP}
@@ -104,9 +115,12 @@ class ApiProxy:
         asked = request.headers.get("Sec-WebSocket-Protocol", "").split(",")
         protocols = [protocol.strip() for protocol in asked if protocol.strip()]
         assert self._http is not None
+        target = self._exec_target(request)
+        if target is None:
+            return web.Response(status=HTTPStatus.BAD_GATEWAY)
         try:
             server = await self._http.ws_connect(
-                self._target(request),
+                target,
                 protocols=protocols,
                 headers=await self.connection.headers(),
                 ssl=self.connection.ssl or True,

@@ -26,7 +26,8 @@ _SPECIAL = re.compile("(" + "|".join(map(re.escape, SPECIALS)) + ")")
 _PIECES = re.compile("|".join(map(re.escape, MERGED)) + "|.", re.DOTALL)
 
 Messages = Sequence[Mapping[str, Any]]
-Template = Callable[[Messages, Sequence[Mapping[str, Any]], bool], str]
+Template = Callable[..., str]
+"""From messages, tools and whether an answer is opened, and arguments by name, to a prompt."""
 
 
 def encode(text: str) -> list[int]:
@@ -47,12 +48,13 @@ def _id_of(piece: str) -> int:
 
 
 def piece_of(token_id: int) -> str:
-    """The text of one id."""
+    """The text of one id; some have none."""
     if token_id < len(SPECIALS):
         return SPECIALS[token_id]
     if token_id < len(SPECIALS) + len(MERGED):
         return MERGED[token_id - len(SPECIALS)]
-    return chr(token_id - _FIRST_CHARACTER)
+    code = token_id - _FIRST_CHARACTER
+    return chr(code) if 0 <= code < 0x110000 else ""
 
 
 def decode(ids: Sequence[int]) -> str:
@@ -88,6 +90,11 @@ def _hermes(calls: Sequence[Mapping[str, Any]]) -> str:
         f'<tool_call>\n{{"name": "{one["name"]}", "arguments": {one["arguments"]}}}\n</tool_call>'
         for one in functions
     )
+
+
+def hermes(name: str, **arguments: Any) -> str:
+    """A tool call as a model writes it."""
+    return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
 def thinking(messages: Messages, tools: Sequence[Mapping[str, Any]], generation: bool) -> str:

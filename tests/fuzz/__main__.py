@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from tests.fuzz.environment import ensure_environment
+from tests.fuzz.environment import ensure_atheris
 from tests.fuzz.runs import Run, fuzz
 from tests.fuzz.targets import TARGETS
 from tests.testbed.console import console, step
@@ -29,7 +29,7 @@ def main(
     if target and target not in TARGETS:
         raise typer.BadParameter(f"{target!r} is none of {', '.join(TARGETS)}")
     with step("fuzzing environment") as say:
-        python = ensure_environment(say)
+        python = ensure_atheris(say)
     runs = [_one(python, name, seconds) for name in ([target] if target else TARGETS)]
     Console(highlight=False, soft_wrap=True).print(_table(runs))
     raise typer.Exit(1 if any(run.finding for run in runs) else 0)

@@ -7,17 +7,15 @@ atheris has wheels only for Linux on x86-64 and for few versions of Python, so i
 of the repository's own environment.
 """
 
-import hashlib
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.testbed.console import step
+from tests.testbed.environments import ensure_environment, ensure_uv
 from tests.testbed.paths import CACHE
-from tests.testbed.shell import download, run
+from tests.testbed.shell import run
 from tests.testbed.stack import ROOT
-from tests.testbed.vllm import UV, ensure_uv, exclusive
 
 HOME = CACHE / "fuzz"
 REQUIREMENTS = Path(__file__).with_name("atheris.in")
@@ -25,7 +23,7 @@ LOCK = REQUIREMENTS.with_suffix(".lock")
 LOCKS = (LOCK, ROOT / "requirements" / "operator.lock")
 
 
-def ensure_environment(say: Callable[[str], None]) -> Path:
+def ensure_atheris(say: Callable[[str], None]) -> Path:
     """The Python of an environment with atheris and what the operator needs.
 
     At once when it is there, else in about half a minute.
@@ -33,25 +31,13 @@ def ensure_environment(say: Callable[[str], None]) -> Path:
     Raises:
         TestbedError: packages cannot be had for this machine.
     """
-    python = HOME / "venv" / "bin" / "python"
-    stamp = HOME / "venv" / ".made-of"
-    HOME.mkdir(parents=True, exist_ok=True)
-    with exclusive(HOME / "venv.lock"):
-        contents = "".join(lock.read_text() for lock in LOCKS)
-        made_of = hashlib.sha256(f"{UV} {sys.version} {contents}".encode()).hexdigest()
-        if stamp.exists() and stamp.read_text() == made_of:
-            return python
-        stamp.unlink(missing_ok=True)
-        uv = str(ensure_uv(CACHE, say))
-        base = str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
-        run([uv, "venv", "--clear", "--no-project", "--python", base, str(HOME / "venv")])
-        say("downloading atheris and what the operator needs")
-        sync = [uv, "pip", "sync", "--require-hashes", "--python", str(python), *map(str, LOCKS)]
-        hint = "atheris needs Linux on x86-64 and Python 3.11 to 3.13"
-        link = {**os.environ, "UV_LINK_MODE": "copy"}
-        download(lambda: run(sync, env=link, hint=hint), say)
-        stamp.write_text(made_of)
-    return python
+    return ensure_environment(
+        HOME / "venv",
+        say,
+        requirements="".join(lock.read_text() for lock in LOCKS),
+        what="atheris and what the operator needs",
+        hint="atheris needs Linux on x86-64 and Python 3.11 to 3.13",
+    )
 
 
 def relock(say: Callable[[str], None]) -> None:
@@ -67,4 +53,4 @@ if __name__ == "__main__":
         if "--lock" in sys.argv:
             relock(tell)
         else:
-            print(ensure_environment(tell))
+            print(ensure_atheris(tell))

@@ -4,7 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.fuzz.checks import calls, composites, frames, links, payloads, reports, rewards, tasks
+from tests.fuzz.checks import (
+    calls,
+    composites,
+    frames,
+    links,
+    payloads,
+    reports,
+    rewards,
+    server_calls,
+    tasks,
+    xml_calls,
+)
 
 SEEDS = Path(__file__).with_name("seeds")
 
@@ -27,6 +38,8 @@ TARGETS = {
     "pytest-report": Target(reports.fuzz, 1024),
     "composite": Target(composites.fuzz, 64),
     "tool-calls": Target(calls.fuzz, 1024),
+    "xml-tool-calls": Target(xml_calls.fuzz, 1024),
+    "server-tool-calls": Target(server_calls.fuzz, 1024),
     "frames": Target(frames.fuzz, 1024),
     "links": Target(links.fuzz, 512),
     "answers": Target(links.fuzz_answer, 256),

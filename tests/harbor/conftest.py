@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.harbor.environment import ensure_environment
+from tests.harbor.environment import ensure_models
 from tests.harbor.generate import ENVIRON, task_toml
 
 SEED = 20_261_130
@@ -30,7 +30,7 @@ def cases() -> list[Case]:
     """Every generated file."""
     files = [task_toml(Random(f"{SEED} {index}")) for index in range(FILES)]
     told = subprocess.run(
-        [str(ensure_environment(print)), str(WORKER)],
+        [str(ensure_models(print)), str(WORKER)],
         input=json.dumps({"environ": ENVIRON, "files": files}),
         capture_output=True,
         text=True,

@@ -18,5 +18,5 @@ async def server() -> AsyncIterator[FakeVllm]:
 @pytest.fixture
 async def client(server: FakeVllm) -> AsyncIterator[VllmClient]:
     """A client that gives up within seconds."""
-    async with VllmClient.open(server.url, MODEL, request_timeout=2.0, retry_budget=4.0) as opened:
+    async with VllmClient.open(server.url, MODEL, request_timeout=15.0, retry_budget=4.0) as opened:
         yield opened

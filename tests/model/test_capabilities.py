@@ -2,7 +2,14 @@
 
 import pytest
 
-from episode_operator.model import ModelNotFound, ScaleOutDisabled, ToolForm, VllmClient, detect
+from episode_operator.model import (
+    ModelNotFound,
+    Reader,
+    ScaleOutDisabled,
+    ToolForm,
+    VllmClient,
+    detect,
+)
 from tests.fakes import chat
 from tests.fakes.vllm_server import FakeVllm
 
@@ -45,12 +52,20 @@ async def test_a_wrong_name(server: FakeVllm) -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "form"),
-    [(chat.chatml, ToolForm.HERMES), (chat.bracketed, ToolForm.SERVER)],
-    ids=["hermes", "another"],
+    ("template", "reader", "example"),
+    [
+        (
+            chat.chatml,
+            Reader.HERMES,
+            '<tool_call>\n{"name": "probe", "arguments": {}}\n</tool_call>',
+        ),
+        (chat.bracketed, Reader.SERVER, "[CALL probe {}]"),
+        (chat.role_ended, Reader.HERMES, ""),
+    ],
+    ids=["hermes", "another", "none"],
 )
 async def test_the_form_of_tool_calls(
-    server: FakeVllm, client: VllmClient, template: chat.Template, form: ToolForm
+    server: FakeVllm, client: VllmClient, template: chat.Template, reader: Reader, example: str
 ) -> None:
     server.template = template
-    assert (await detect(client)).tool_form is form
+    assert (await detect(client)).tool_form == ToolForm(reader=reader, example=example)

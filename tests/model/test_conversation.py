@@ -359,15 +359,14 @@ async def test_the_context_limit_keeps_the_row(server: FakeVllm, client: VllmCli
     conversation = await started(client)
     await conversation.sample()
     before = conversation.row().tokens.tolist()
-    left = conversation.context_left
-    for output in ("x" * left, "x" * 70_000):
+    for output in ("x" * (399 - len(before)), "x" * 70_000):
         with pytest.raises(ContextLimit) as caught:
             await conversation.append([tool(output)])
         assert caught.value.used == len(before) and caught.value.limit == 399
         assert conversation.row().tokens.tolist() == before
         assert conversation.pending is not None
     added = await conversation.append([tool("x")])
-    assert conversation.context_left == left - added
+    assert conversation.token_count == len(before) + added
     await conversation.sample()
 
 
@@ -376,14 +375,41 @@ async def test_a_full_context_still_samples_one_token(server: FakeVllm, client: 
     capabilities = replace(await detect(client), max_model_len=length + 1)
     server.replies.append(Reply(text=CALL))
     conversation = await Conversation.start(client, capabilities, OPENING, TOOLS, sampling=CONFIG)
-    assert conversation.context_left == 0
+    server.max_model_len = length + 1
     turn = await conversation.sample()
+    server.max_model_len = 4096
     assert turn.truncated and len(turn.token_ids) == 1
     with pytest.raises(ContextLimit):
         await conversation.append([tool("x")])
     smaller = replace(capabilities, max_model_len=length)
     with pytest.raises(ContextLimit):
         await Conversation.start(client, smaller, OPENING, TOOLS, sampling=CONFIG)
+
+
+async def test_each_turn_is_read_as_its_own_prompt_opens_it(
+    server: FakeVllm, client: VllmClient
+) -> None:
+    """DeepSeek-R1's template opens thoughts only where no tool's answer stands before."""
+
+    def first_only(messages: Any, tools: Any, generation: bool) -> str:
+        opens = messages[-1]["role"] == "user"
+        return (chat.thinking if opens else chat.chatml)(messages, tools, generation)
+
+    server.template = first_only
+    server.replies.extend([Reply(text=f"hm</think>{CALL}"), Reply(text=CALL), Reply(text=CALL)])
+    conversation = await started(client)
+    first = await conversation.sample()
+    await conversation.append([tool("one")])
+    assert first.reasoning == "hm" and len(first.calls) == 1
+    restored = Conversation.restore(
+        client, await detect(client), conversation.state(), sampling=CONFIG
+    )
+    for one in (conversation, restored):
+        turn = await one.sample()
+        assert len(turn.calls) == 1 and turn.reasoning == ""
+    await restored.append([{"role": "user", "content": "Think again."}])
+    server.replies.append(Reply(text=CALL))
+    assert (await restored.sample()).reasoning == CALL
 
 
 async def test_a_failed_sample_changes_nothing(server: FakeVllm, client: VllmClient) -> None:
@@ -415,6 +441,23 @@ async def test_raw_logprobs_are_refused_at_the_start(server: FakeVllm, client: V
     with pytest.raises(RawLogprobs):
         await started(client, config=SamplingConfig(temperature=0.6))
     await started(client)
+
+
+async def test_what_was_sampled_is_restored_whatever_the_server_reports_now(
+    server: FakeVllm, client: VllmClient
+) -> None:
+    config = SamplingConfig(temperature=0.6, max_tokens=256)
+    conversation = await started(client, config=config)
+    await conversation.sample()
+    server.logprobs_mode = "raw"
+    raw = await detect(client)
+    restored = Conversation.restore(client, raw, conversation.state(), sampling=config)
+    assert restored.state() == conversation.state()
+    await restored.append([{"role": "user", "content": "Go on."}])
+    asked = len(server.bodies(GENERATE))
+    with pytest.raises(RawLogprobs):
+        await restored.sample()
+    assert len(server.bodies(GENERATE)) == asked
 
 
 async def test_steps_out_of_order_are_refused(server: FakeVllm, client: VllmClient) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,15 +15,17 @@ SOURCE = Path(__file__).parents[2] / "images" / "runner"
 
 
 @pytest.fixture(scope="session")
-async def runner(tmp_path_factory: pytest.TempPathFactory) -> Path:
+async def runner() -> AsyncIterator[Path]:
     """The runner as `runner install` leaves it."""
-    folder = tmp_path_factory.mktemp("runner")
-    for parent in (folder, *folder.parents[:3]):
-        parent.chmod(0o755)  # commands that run as other users report their state through it
-    built = folder / "built"
-    await _run("go", "build", "-o", str(built), ".", cwd=SOURCE)
-    await _run(str(built), "install", str(folder / "runner"), cwd=folder)
-    return folder / "runner"
+    # Commands that run as other users report their state through it. pytest's own temporary
+    # folders are closed to them by each pytest that starts.
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.chmod(folder, 0o755)  # noqa: PTH101
+        built = folder / "built"
+        await _run("go", "build", "-o", str(built), ".", cwd=SOURCE)
+        await _run(str(built), "install", str(folder / "runner"), cwd=folder)
+        yield folder / "runner"
 
 
 async def _run(*command: str, cwd: Path) -> None:

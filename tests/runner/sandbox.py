@@ -39,8 +39,11 @@ class PipeChannel:
         assert self._process.stdin is not None
         self._process.stdin.close()
         if self._process.returncode is None:
+            # nsenter would leave `attach` to the machine's PID 1, and the namespace does not end
+            # before that has reaped it, which may take seconds.
+            attach = await asyncio.to_thread(_children, self._process.pid)
             with suppress(ProcessLookupError):
-                self._process.kill()
+                os.kill(attach[0] if attach else self._process.pid, signal.SIGKILL)
         # It has not ended for asyncio before all that it wrote has been read.
         await self._process.communicate()
 
@@ -77,7 +80,7 @@ class LocalSandbox:
 async def local_sandbox(
     runner: Path, *, through: tuple[str, ...] = ()
 ) -> AsyncIterator[LocalSandbox]:
-    """Starts a runner as PID 1 in a process and mount namespace of its own.
+    """Starts a runner as PID 1 in a process and mount namespace of its own; it serves.
 
     Args:
         through: a command in front that ends in executing the runner.
@@ -92,7 +95,9 @@ async def local_sandbox(
             stdin=asyncio.subprocess.DEVNULL,
         )
         pid = await _only_child(launcher.pid)
+        socket = f"@episode-runner/{await asyncio.to_thread(os.readlink, f'/proc/{pid}/ns/pid')}"
         try:
+            await eventually(lambda: socket in Path("/proc/net/unix").read_text())
             yield LocalSandbox(runner, pid, launcher, Path(workdir))
         finally:
             # Its namespace ends with it. `--kill-child` is not enough where it changed its user.
@@ -101,10 +106,19 @@ async def local_sandbox(
             await launcher.wait()
 
 
+def _children(parent: int) -> list[int]:
+    try:
+        return [
+            int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        ]
+    except FileNotFoundError:
+        return []
+
+
 async def _only_child(parent: int) -> int:
-    path = Path(f"/proc/{parent}/task/{parent}/children")
-    await eventually(lambda: path.read_text() != "")
-    return int(await asyncio.to_thread(path.read_text))
+    await eventually(lambda: _children(parent))
+    (child,) = await asyncio.to_thread(_children, parent)
+    return child
 
 
 async def eventually(condition: Callable[[], object | Awaitable[object]]) -> None:

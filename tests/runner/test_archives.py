@@ -293,10 +293,12 @@ async def test_an_archive_that_came_otherwise_than_it_was_packed_is_refused() ->
                 "uptimeSeconds": 1,
                 "journalLength": 0,
             }
-            self.answers.put_nowait(protocol.encode(protocol.HELLO, orjson.dumps(greeting)))
+            self.encoder, self.decoder = protocol.Encoder(), protocol.Decoder()
+            said = self.encoder.encode(protocol.HELLO, orjson.dumps(greeting))
+            self.answers.put_nowait(said)
 
         async def send(self, data: bytes) -> None:
-            for frame in protocol.Decoder().feed(data):
+            for frame in self.decoder.feed(data):
                 if frame.kind != protocol.PART:
                     continue
                 stream, message = protocol.Assembler().add(frame.body) or (0, b"")
@@ -304,7 +306,7 @@ async def test_an_archive_that_came_otherwise_than_it_was_packed_is_refused() ->
                 packed = {"sizeBytes": 4, "sha256": "0" * 64, "missing": {}, "tooLarge": []}
                 answer = {"result": {"packed": packed} if asked == "readPack" else {}}
                 whole = protocol.join_message(orjson.dumps(answer), b"data")
-                self.answers.put_nowait(protocol.encode_part(stream, True, whole))
+                self.answers.put_nowait(self.encoder.encode_part(stream, True, whole))
 
         async def receive(self) -> bytes:
             return await self.answers.get()

@@ -43,6 +43,7 @@ KUBE_ROUTER = Module("kube-router", ("kube-router",))
 COREDNS = Module("coredns", ("coredns",), package=".")
 HELM = Module("helm", ("helm",))
 KIND = Module("kind", ("kind",))
+VERSITYGW = Module("versitygw", ("versitygw",))
 BUILT_IN = (KUBERNETES, KUBE_ROUTER, COREDNS, HELM)
 
 

@@ -9,8 +9,9 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.testbed.environments import exclusive
 from tests.testbed.errors import TestbedError
-from tests.testbed.vllm import LOCK, ensure_vllm_environment, exclusive
+from tests.testbed.vllm import LOCK, ensure_vllm_environment
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "policy"
 INPUTS = ("train.py", "tasks.py", "tools.json", "chat_template.jinja")

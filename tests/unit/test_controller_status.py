@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from episode_operator.api.agent import AgentKind
+from episode_operator.api.distillation import DistillationState
 from episode_operator.api.episode import Episode, EpisodeStatus
 from episode_operator.api.reasons import ConditionType, NoVerdictReason, Phase, Verdict
 from episode_operator.api.result import (
     Counts,
+    DistillationStatus,
     EpisodeReference,
     EpisodeResult,
     EpisodeResultSpec,
+    EpisodeResultStatus,
 )
 from episode_operator.controller import status
 from episode_operator.lifecycle.outcome import Failure
@@ -109,3 +114,58 @@ def test_long_messages_are_cut_to_what_a_status_may_hold() -> None:
     value = status.finished(episode(), result(Verdict.PASSED, 1.0), NOW)
     assert value.message is not None
     assert len(value.message) == 4000
+
+
+def distilled(state: DistillationState) -> EpisodeResult:
+    made = result(Verdict.FAILED, 0.0)
+    given = DistillationStatus(state=state, message="3 of 4 turns", completed_at=NOW)
+    return made.model_copy(update={"status": EpisodeResultStatus(distillation=given)})
+
+
+def test_the_verdict_is_told_before_the_distillation_ends() -> None:
+    value = status.distilling(episode(), result(Verdict.FAILED, 0.0), NOW)
+    assert (value.phase, value.verdict, value.reward) == (Phase.DISTILLING, Verdict.FAILED, 0.0)
+    assert condition(value, ConditionType.DISTILLED)[:2] == ("False", "Distilling")
+    assert not value.finished
+    assert value.completion_time is None
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        (DistillationState.COMPLETED, "True"),
+        (DistillationState.FAILED, "False"),
+        (DistillationState.SKIPPED, "False"),
+    ],
+)
+def test_a_distillation_changes_nothing_of_the_verdict(state: DistillationState, text: str) -> None:
+    made = advance(episode(), status.distilling(episode(), result(Verdict.FAILED, 0.0), NOW))
+    value = status.finished(made, distilled(state), NOW)
+    assert condition(value, ConditionType.DISTILLED)[:2] == (text, state)
+    assert (value.finished, value.verdict, value.reward) == (True, Verdict.FAILED, 0.0)
+    assert condition(value, ConditionType.FINISHED)[:2] == ("True", "TestsPassed")
+
+
+def test_without_distillation_there_is_no_such_condition() -> None:
+    value = status.finished(episode(), result(Verdict.PASSED, 1.0), NOW)
+    assert ConditionType.DISTILLED not in {c.type for c in value.conditions}
+
+
+def test_a_store_that_fails_while_distilling_leaves_the_verdict() -> None:
+    made = advance(episode(), status.distilling(episode(), result(Verdict.PASSED, 1.0), NOW))
+    value = status.not_stored(made, "no bucket", NOW)
+    assert condition(value, ConditionType.DISTILLED)[:2] == ("False", "ResultNotStored")
+    assert condition(value, ConditionType.VERIFIED)[0] == "True"
+    assert value.phase is Phase.DISTILLING
+
+
+def test_a_store_that_fails_before_the_result_is_written_gives_no_verdict_yet() -> None:
+    waiting = status.not_stored(episode(), "s3://b/k: NoSuchBucket", NOW)
+    (told,) = waiting.conditions
+    assert (told.type, told.status, told.reason) == (
+        ConditionType.VERIFIED,
+        "False",
+        "ResultNotStored",
+    )
+    assert "NoSuchBucket" in told.message
+    assert (waiting.verdict, waiting.reward) == (None, None)

@@ -18,12 +18,12 @@ from episode_operator.verifier import pytest as pytest_contract
 from episode_operator.verifier import test_script as script_contract
 from tests.unit.builders import container, pod
 
-H = Happening
+H, N = Happening, NoVerdictReason
 CASES = [(row, contract) for row in TABLE for contract in Contract if contract in row.contracts]
 
 
 def case(value: object) -> str:
-    return value.happening if isinstance(value, Decision) else str(value)
+    return str(value.happening or value.reason) if isinstance(value, Decision) else str(value)
 
 
 def report(tests: int, failures: int = 0, skipped: int = 0) -> bytes:
@@ -65,18 +65,18 @@ def disrupted(reason: str, message: str = "") -> dict[str, Any]:
 
 
 SCHEDULED = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes are available"}
-PODS: dict[Happening, dict[str, Any]] = {
-    H.IMAGE_PULL_FAILED: {
+PODS: dict[str, dict[str, Any]] = {
+    N.IMAGE_PULL_FAILED: {
         "containerStatuses": [
             container({"waiting": {"reason": "ImagePullBackOff", "message": "x: not found"}})
         ]
     },
-    H.CONTAINER_FAILED: {"containerStatuses": [container(ended(1))]},
-    H.SIDECAR_FAILED: {"initContainerStatuses": [container(ended(0), "sidecar-db")]},
-    H.OOM_KILLED: {"containerStatuses": [container(ended(137, "OOMKilled"))]},
-    H.EVICTED: disrupted("EvictionByEvictionAPI"),
-    H.PREEMPTED: disrupted("PreemptionByScheduler"),
-    H.NODE_LOST: {
+    N.CONTAINER_FAILED: {"containerStatuses": [container(ended(1))]},
+    N.SIDECAR_FAILED: {"initContainerStatuses": [container(ended(0), "sidecar-db")]},
+    N.OOM_KILLED: {"containerStatuses": [container(ended(137, "OOMKilled"))]},
+    N.EVICTED: disrupted("EvictionByEvictionAPI"),
+    N.PREEMPTED: disrupted("PreemptionByScheduler"),
+    N.NODE_LOST: {
         "phase": "Failed",
         "conditions": [
             {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"},
@@ -84,12 +84,12 @@ PODS: dict[Happening, dict[str, Any]] = {
             {"type": "Ready", "status": "False"},
         ],
     },
-    H.POD_DEADLINE_EXCEEDED: {"phase": "Failed", "reason": "DeadlineExceeded"},
-    H.POD_LOST: {"phase": "Failed"},
+    N.POD_DEADLINE_EXCEEDED: {"phase": "Failed", "reason": "DeadlineExceeded"},
+    N.POD_LOST: {"phase": "Failed"},
 }
-WAITING: dict[Happening, dict[str, Any]] = {
-    H.UNSCHEDULABLE: {"conditions": [SCHEDULED]},
-    H.START_DEADLINE_EXCEEDED: {"phase": "Pending"},
+WAITING: dict[str, dict[str, Any]] = {
+    N.UNSCHEDULABLE: {"conditions": [SCHEDULED]},
+    N.START_DEADLINE_EXCEEDED: {"phase": "Pending"},
 }
 
 
@@ -99,20 +99,27 @@ def errors(kind: type[Exception]) -> set[str]:
 
 
 def end_of(row: Decision, contract: Contract) -> Scored | Failure:
-    """What the code makes of the happening."""
+    """What the code makes of what happened."""
     happening = row.happening
+    if happening is None:
+        return end_before(row.reason)
     if happening in PYTEST:
         return pytest_contract.judge(*PYTEST[happening])
     if happening in SCRIPT:
         return script_contract.judge(*SCRIPT[happening], exit_code=0)
-    if happening in PODS:
-        failure = view(pod(**PODS[happening])).failure
-        assert failure is not None
-        return failure
-    if happening in WAITING:
-        return view(pod(**WAITING[happening])).waiting
     reward = None if row.verdict is Verdict.NO_VERDICT else 0.5
     return decided(happening, contract, "why", reward=reward)
+
+
+def end_before(reason: str) -> Failure:
+    """The end of an attempt that came to no verification."""
+    if reason in PODS:
+        failure = view(pod(**PODS[reason])).failure
+        assert failure is not None
+        return failure
+    if reason in WAITING:
+        return view(pod(**WAITING[reason])).waiting
+    return Failure(NoVerdictReason(reason), "why")
 
 
 @pytest.mark.parametrize(("row", "contract"), CASES, ids=case)
@@ -127,6 +134,11 @@ def test_each_row_decides(row: Decision, contract: Contract) -> None:
 def test_each_happening_has_one_decision_under_a_contract(happening: Happening) -> None:
     found = Counter(contract for row, contract in CASES if row.happening is happening)
     assert set(found.values()) == {1}
+
+
+def test_what_ends_an_attempt_before_its_verification_has_one_row() -> None:
+    before = Counter(row.reason for row in TABLE if row.happening is None)
+    assert set(before.values()) == {1}
 
 
 @pytest.mark.parametrize("reason", NoVerdictReason)

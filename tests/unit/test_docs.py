@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from episode_operator.api.episode import EpisodeSpec
-from episode_operator.api.reasons import NoVerdictReason
+from episode_operator.api.reasons import MalformedCallKind, NoVerdictReason
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -45,6 +45,11 @@ def episodes(page: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("reason", NoVerdictReason)
 def test_every_reason_has_a_row_in_verdicts(reason: NoVerdictReason) -> None:
     assert f"| NoVerdict | `{reason}` |" in (ROOT / "docs" / "verdicts.md").read_text()
+
+
+@pytest.mark.parametrize("kind", MalformedCallKind)
+def test_every_kind_of_malformed_call_has_a_row_in_tokens(kind: MalformedCallKind) -> None:
+    assert f"| `{kind}` |" in (ROOT / "docs" / "tokens.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

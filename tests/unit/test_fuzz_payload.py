@@ -5,20 +5,27 @@ import struct
 from typing import Any
 
 import numpy as np
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save
 
 from episode_operator.results.payload import TokenRow, encode
 from tests.fuzz.checks import payloads
 from tests.fuzz.profile import PROFILE
-from tests.unit.test_payload import row
+from tests.unit.test_payload import row, row_with_student_topk
 
 DTYPES = st.sampled_from(
     ["I32", "BOOL", "F32", "I16", "F16", "BF16", "F8_E4M3", "F8_E5M2", "F4", "F64", "U8", "C64"]
 )
 PAYLOADS = [
-    encode(TokenRow(**{name: np.repeat(array, times) for name, array in row().arrays().items()}))
-    for times in (0, 1, 100)
+    *(
+        encode(
+            TokenRow(**{name: np.repeat(array, times) for name, array in row().arrays().items()})
+        )
+        for times in (0, 1, 100)
+    ),
+    encode(row_with_student_topk()),
 ]
 RIGHT = {"tokens": ("I32", 4), "mask": ("BOOL", 1), "logprobs": ("F32", 4), "turn": ("I16", 2)}
 
@@ -85,3 +92,20 @@ def test_damaged_payloads(payload: bytes, data: st.DataObject) -> None:
 @given(st.binary(max_size=100))
 def test_any_bytes(data: bytes) -> None:
     payloads.fuzz(data)
+
+
+@PROFILE
+@given(
+    counts=st.lists(st.integers(-1, 3), min_size=2, max_size=2),
+    ids=st.lists(st.integers(-1, 8), min_size=0, max_size=4),
+    logprobs=st.lists(st.sampled_from([-0.5, -1.25, -2.0, 0.0, 1.0, float("nan")]), max_size=4),
+)
+def test_student_topk_of_any_kind(counts: list[int], ids: list[int], logprobs: list[float]) -> None:
+    arrays = {
+        **row().arrays(),
+        "student_topk_counts": np.array(counts, dtype=np.int16),
+        "student_topk_token_ids": np.array(ids, dtype=np.int32),
+        "student_topk_logprobs": np.array(logprobs, dtype=np.float32),
+    }
+    file = save(arrays)
+    payloads.check(zstandard.compress(file), file)

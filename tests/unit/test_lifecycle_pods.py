@@ -29,7 +29,7 @@ def test_a_running_pod_is_running_and_has_no_failure() -> None:
     [
         ({"containerStatuses": [container(terminated(137, "OOMKilled"))]}, "OOMKilled"),
         ({"containerStatuses": [container(terminated(0, "Completed"))]}, "ContainerFailed"),
-        ({"initContainerStatuses": [container(terminated(1), "runner")]}, "ContainerFailed"),
+        ({"containerStatuses": [container(terminated(0), "runner")]}, "ContainerFailed"),
         ({"phase": "Failed", "reason": "Evicted"}, "Evicted"),
         (
             {
@@ -71,15 +71,45 @@ def test_a_pull_that_may_still_work_is_only_waited_for() -> None:
     assert seen.waiting.reason is NoVerdictReason.IMAGE_PULL_FAILED
 
 
-def test_an_init_container_that_completed_is_no_failure() -> None:
-    seen = view(
-        pod(
-            initContainerStatuses=[container(terminated(0, "Completed"), "runner")],
-            containerStatuses=[container(waiting("PodInitializing"))],
-        )
-    )
-    assert seen.failure is None
-    assert seen.waiting.reason is NoVerdictReason.START_DEADLINE_EXCEEDED
+def test_a_pod_runs_as_soon_as_an_event_of_the_kubelet_says_so() -> None:
+    creating = pod(phase="Pending", containerStatuses=[container(waiting("ContainerCreating"))])
+    assert not view(creating).running
+    seen = view(creating, started=True)
+    assert seen.running
+    assert (seen.started, seen.image_id) == (None, None), "not known yet, so not made up"
+
+
+def test_a_pod_that_failed_after_the_event_says_why() -> None:
+    seen = view(pod(containerStatuses=[container(terminated(1))]), started=True)
+    assert seen.failure is not None
+    assert seen.failure.reason is NoVerdictReason.CONTAINER_FAILED
+
+
+@pytest.mark.parametrize(
+    ("runner", "reason", "word"),
+    [
+        (waiting("ErrImagePull", "timeout"), "ImagePullFailed", "timeout"),
+        (waiting("ImagePullBackOff", "Back-off"), "ImagePullFailed", "Back-off"),
+        (waiting("InvalidImageName", "bad name"), "ImagePullFailed", "bad name"),
+        (waiting("CreateContainerError", "no space"), "ContainerFailed", "no space"),
+        (terminated(137), "ContainerFailed", "container runner"),
+    ],
+)
+def test_a_runner_that_does_not_start_is_why_the_task_does_not(
+    runner: dict[str, object], reason: str, word: str
+) -> None:
+    without = container(terminated(128, "StartError"))
+    seen = view(pod(containerStatuses=[container(runner, "runner"), without])).failure
+    assert seen is not None
+    assert seen.reason == reason
+    assert word in seen.message
+
+
+def test_a_pull_of_the_runner_that_may_still_work_is_only_waited_for() -> None:
+    pulling = [
+        container(waiting("ErrImagePull", "timeout"), name) for name in ("runner", "sandbox")
+    ]
+    assert view(pod(containerStatuses=pulling)).failure is None
 
 
 def test_an_unschedulable_pod_is_waited_for_with_the_schedulers_message() -> None:

@@ -29,6 +29,7 @@ POD = PodView(
 )
 STARTING = replace(POD, running=False)
 RECORDED = EpisodeStatus(pod_name="hello-a0", pod_uid="pod-uid")
+DISTILLING = RECORDED.model_copy(update={"verdict": Verdict.PASSED, "result_name": "hello-result"})
 FINISHED = EpisodeStatus(
     completion_time=datetime.fromtimestamp(NOW - 10, UTC),
     conditions=[
@@ -110,8 +111,38 @@ def observed(**changes: Any) -> step.Observed:
             ),
             step.Publish(Outcome(LOST)),
         ),
-        ("published", observed(status=RECORDED, published=True), step.Finish()),
+        (
+            "published, to be distilled",
+            observed(status=RECORDED, published=True),
+            step.Distill(),
+        ),
+        (
+            "published, nothing to distil",
+            observed(status=RECORDED, published=True, distilled=True),
+            step.Finish(),
+        ),
+        (
+            "no deadline cuts a distillation off: the verdict is known",
+            observed(created=NOW - 10**6, published=True),
+            step.Distill(),
+        ),
         ("published, pods left", observed(published=True, stale_pods=True), step.DeletePods()),
+        (
+            "published, deleted before it was distilled",
+            observed(created=NOW - 10**6, status=DISTILLING),
+            step.FinishWithoutResult(),
+        ),
+        (
+            "published, deleted, and the pod is there again",
+            observed(pod=POD, status=DISTILLING),
+            step.FinishWithoutResult(),
+        ),
+        ("still being distilled", observed(status=DISTILLING, published=True), step.Distill()),
+        (
+            "finished, its result deleted",
+            observed(status=FINISHED.model_copy(update={"result_name": "hello-result"})),
+            step.Done(),
+        ),
         ("finished", observed(status=FINISHED), step.Done()),
     ],
 )

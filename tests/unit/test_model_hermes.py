@@ -3,11 +3,15 @@
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from episode_operator.model.hermes import ToolCall, parse_turn, split_reasoning
+from episode_operator.api.reasons import MalformedCallKind as Kind
+from episode_operator.model.calls import ToolCall, split_reasoning
+from episode_operator.model.hermes import parse_turn
+from episode_operator.model.turn import make_turn, turn_from_record, turn_to_record
 
 json_values = st.recursive(
     st.none()
@@ -75,23 +79,78 @@ def test_reasoning_that_never_ends_runs_nothing(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "problem"),
+    ("body", "kind", "problem"),
     [
-        ("[1, 2]", "must be an object"),
-        ('{"arguments": {}}', '"name"'),
-        ('{"name": 3, "arguments": {}}', '"name"'),
-        ('{"name": "a", "arguments": [1]}', '"arguments" must be an object'),
-        ('{"name": "a", "arguments": "not json"}', "not text"),
-        ('{"name": "a"} {"name": "b"}', "more text follows its JSON object"),
-        ("ls -l", "not valid JSON"),
-        ("", "not valid JSON"),
-        ("[" * 100_000, "nested too deeply"),
+        ("[1, 2]", Kind.NOT_AN_OBJECT, "must be an object"),
+        ('{"arguments": {}}', Kind.MISSING_NAME, '"name"'),
+        ('{"name": 3, "arguments": {}}', Kind.MISSING_NAME, '"name"'),
+        ('{"name": "a", "arguments": [1]}', Kind.BAD_ARGUMENTS, "must be an object"),
+        ('{"name": "a", "arguments": "not json"}', Kind.BAD_ARGUMENTS, "not text"),
+        ('{"name": "a"} {"name": "b"}', Kind.TRAILING_TEXT, "more text follows its JSON object"),
+        ("ls -l", Kind.INVALID_JSON, "not valid JSON"),
+        ("", Kind.INVALID_JSON, "not valid JSON"),
+        ("[" * 100_000, Kind.INVALID_JSON, "nested too deeply"),
     ],
 )
-def test_what_cannot_be_run_says_why(body: str, problem: str) -> None:
-    turn = parse_turn(f"<tool_call>{body}</tool_call>")
-    assert turn.calls == ()
-    assert problem in turn.malformed[0].problem
+def test_what_cannot_be_run_says_why(body: str, kind: Kind, problem: str) -> None:
+    turn = parse_turn(call("a") + f"<tool_call>{body}</tool_call>" + call("c"))
+    assert [one.name for one in turn.calls] == ["a", "c"]
+    (bad,) = turn.malformed
+    assert bad.kind is kind and bad.position == 1
+    assert problem in bad.problem and bad.problem.endswith("</tool_call>")
+
+
+@pytest.mark.parametrize(("depth", "runs"), [(250, True), (251, False), (253, False)])
+def test_every_call_that_is_run_can_be_recorded(depth: int, runs: bool) -> None:
+    """The record of a turn nests its calls deeper than the call alone."""
+    nested = f'{{"name": "a", "arguments": {{"x": {"[" * depth}{"]" * depth}}}}}'
+    parsed = parse_turn(f"<tool_call>{nested}</tool_call>")
+    turn = make_turn(
+        index=0,
+        token_ids=[1],
+        logprobs=[-1.0],
+        finish_reason="stop",
+        versions=(),
+        top=[],
+        text=nested,
+        parsed=parsed,
+    )
+    assert turn_from_record(orjson.loads(orjson.dumps(turn_to_record(turn))), index=0) == turn
+    assert [bool(parsed.calls), bool(parsed.malformed)] == [runs, not runs]
+
+
+INNER = call("terminal", command="rm -rf /")
+QUOTED = f"""<tool_call>
+{{"name": "write_file", "arguments": {{"path": "a", "content": "say "{INNER}" ok"}}}}
+</tool_call>"""
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        QUOTED,
+        QUOTED.replace(INNER, INNER * 2),
+        QUOTED.replace(INNER, f"</tool_call>{INNER}"),
+        QUOTED.replace(INNER, QUOTED),
+        f'<tool_call>{{"name": "a"}} "{INNER}"</tool_call>',
+    ],
+    ids=["once", "twice", "behind a closing tag", "twice nested", "behind an object"],
+)
+def test_a_call_inside_a_bad_call_is_not_run(bad: str) -> None:
+    turn = parse_turn(call("a") + bad + call("c"))
+    assert [one.name for one in turn.calls] == ["a", "c"]
+    assert [one.text for one in turn.malformed] == [bad]
+
+
+def test_a_bad_call_without_an_end_hides_what_follows() -> None:
+    """It cannot be told whether the inner call is part of it."""
+    turn = parse_turn(call("a") + '<tool_call>{"name": "b", "content": "' + call("c"))
+    assert [one.name for one in turn.calls] == ["a"] and len(turn.malformed) == 1
+
+
+def test_many_bad_calls_are_read_in_time() -> None:
+    turn = parse_turn("<tool_call>x</tool_call>" * 20_000 + call("a"))
+    assert len(turn.malformed) == 20_000 and len(turn.calls) == 1
 
 
 @pytest.mark.parametrize(

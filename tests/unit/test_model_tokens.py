@@ -87,3 +87,33 @@ def test_a_bad_turn_is_refused_and_changes_nothing(
 def test_a_turn_needs_a_prompt() -> None:
     with pytest.raises(ValueError, match="prompt"):
         TokenBuffer().sample([1], [-1.0])
+
+
+def test_the_most_likely_tokens_are_kept_ragged() -> None:
+    buffer = TokenBuffer()
+    buffer.insert([1])
+    buffer.sample([3, 4], [-0.5, -0.25], top=[[(3, -0.5), (9, -1.0)], [(4, -0.25)]])
+    buffer.insert([2])
+    buffer.sample([5], [-2.0], top=[[(6, -0.1), (5, -2.0)]])
+    top = buffer.row().top
+    assert top is not None
+    assert top.counts.tolist() == [2, 1, 2]
+    assert top.token_ids.tolist() == [3, 9, 4, 6, 5]
+    assert np.array_equal(top.logprobs, np.array([-0.5, -1, -0.25, -0.1, -2], dtype=np.float32))
+    assert [one.dtype.name for one in (top.counts, top.token_ids, top.logprobs)] == [
+        "int16",
+        "int32",
+        "float32",
+    ]
+
+
+def test_all_turns_or_none_have_the_most_likely_tokens() -> None:
+    buffer = TokenBuffer()
+    buffer.insert([1])
+    with pytest.raises(ValueError, match="1 ids with the most likely tokens of 2"):
+        buffer.sample([3], [-0.5], top=[[(3, -0.5)], [(4, -0.5)]])
+    buffer.sample([3], [-0.5])
+    assert buffer.row().top is None
+    with pytest.raises(ValueError, match="only some turns"):
+        buffer.sample([4], [-0.5], top=[[(4, -0.5)]])
+    assert buffer.turns == 1

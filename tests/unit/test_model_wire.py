@@ -55,6 +55,11 @@ def content(position: int, **changes: Any) -> dict[str, Any]:
     return answer
 
 
+def top(token_id: int, logprob: float) -> dict[str, Any]:
+    """An entry of top_logprobs."""
+    return {"token_id": token_id, "logprob": logprob}
+
+
 def test_a_good_answer() -> None:
     sampled = parse_generated(GOOD, top_count=2)
     assert sampled.token_ids == [5, 6]
@@ -101,6 +106,12 @@ def test_an_unlabelled_server_gives_no_versions() -> None:
         (content(0, logprob=0.7), "above 1"),
         (content(1, top_logprobs=None), "top_logprobs"),
         (content(1, top_logprobs=[{"token_id": "6", "logprob": -1.0}]), "top_logprobs"),
+        (content(0, top_logprobs=[top(5, -0.5), top(9, -0.1), top(9, -0.2)]), "an id twice"),
+        (content(0, top_logprobs=[top(9, -0.1), top(5, -0.4)]), "two values of the sampled id 5"),
+        (
+            content(0, top_logprobs=[top(9, -0.6), top(8, -0.7)]),
+            "less likely than the sampled id 5",
+        ),
         (choice(weight_versions=[{"version": "1", "start": 0, "end": 1}]), "does not cover"),
         (choice(weight_versions=[{"version": 1, "start": 0, "end": 2}]), "weight_versions"),
         (

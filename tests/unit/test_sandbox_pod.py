@@ -53,7 +53,7 @@ def pod_spec(**overrides: Any) -> Object:
 
 
 def containers(made: Object) -> list[Object]:
-    return [*made["initContainers"], *made["containers"]]
+    return [*made.get("initContainers", []), *made["containers"]]
 
 
 def named(made: Object, name: str) -> Object:
@@ -98,7 +98,9 @@ def test_every_volume_is_bounded_and_used(made: Object) -> None:
 
 def test_each_container_of_the_task_has_shared_memory_of_its_own(made: Object) -> None:
     memory = {v["name"] for v in made["volumes"] if v["emptyDir"].get("medium") == "Memory"}
-    for container in containers(made)[1:]:
+    for container in containers(made):
+        if container["name"] == "runner":
+            continue
         (mount,) = (m for m in container["volumeMounts"] if m["mountPath"] == "/dev/shm")
         assert mount["name"] in memory
 
@@ -145,7 +147,8 @@ def test_user_labels_never_replace_the_operators() -> None:
 
 def test_only_tests_that_run_apart_have_a_container() -> None:
     made = pod_spec(steps=STEPS, verifier=None)
-    assert [c["name"] for c in made["containers"]] == ["sandbox", "verifier-0", "verifier-2"]
+    names = [c["name"] for c in made["containers"]]
+    assert names == ["runner", "sandbox", "verifier-0", "verifier-2"]
     assert named(made, verifier_container(0))["image"] == "registry.test/task:1"
     assert named(made, verifier_container(2))["image"] == "registry.test/v:1"
 
@@ -165,13 +168,27 @@ def test_only_the_oracle_has_a_folder_for_the_solution() -> None:
     assert "/solution" not in {mount["mountPath"] for mount in mounts}
 
 
-def test_sidecars_start_after_the_runner_and_are_ready_before_the_task() -> None:
-    made = pod_spec(sandbox={"sidecars": SIDECARS})
-    first, *sidecars = made["initContainers"]
+def test_the_runner_is_there_before_what_runs_it_starts(made: Object) -> None:
+    """The kubelet starts containers in order, each after the hook of the one before has ended."""
+    first, *served = made["containers"]
     assert first["name"] == "runner"
+    assert first["lifecycle"]["postStart"]["exec"]["command"] == [
+        "/runner",
+        "install",
+        served[0]["command"][0],
+    ]
+    assert {c["command"][0] for c in served} == {"/.episode/runner"}
+
+
+def test_people_find_the_tasks_container_first() -> None:
+    annotations = build_pod(episode(), 0, SETTINGS)["metadata"]["annotations"]
+    assert annotations == {"kubectl.kubernetes.io/default-container": "sandbox"}
+
+
+def test_sidecars_are_ready_before_the_task() -> None:
+    sidecars = pod_spec(sandbox={"sidecars": SIDECARS})["initContainers"]
     assert [s["name"] for s in sidecars] == ["sidecar-db", "sidecar-" + "x" * 40]
     assert all(s["restartPolicy"] == "Always" for s in sidecars)
-    assert "restartPolicy" not in first
     probes = [s["startupProbe"] for s in sidecars]
     assert probes[0]["tcpSocket"] == {"port": 5432}
     assert probes[1]["httpGet"] == {"port": 80, "path": "/"}
@@ -179,7 +196,7 @@ def test_sidecars_start_after_the_runner_and_are_ready_before_the_task() -> None
 
 
 def test_a_sidecar_is_its_image_where_nothing_else_is_said() -> None:
-    plain, full = pod_spec(sandbox={"sidecars": SIDECARS})["initContainers"][1:]
+    plain, full = pod_spec(sandbox={"sidecars": SIDECARS})["initContainers"]
     assert {"command", "args", "env", "workingDir"}.isdisjoint(plain)
     assert (full["command"], full["args"], full["workingDir"]) == (["/web"], ["--port=80"], "/srv")
     assert full["env"] == [{"name": "A", "value": "b"}]

@@ -1,7 +1,7 @@
 """One link against a runner's side that the test plays, frame by frame."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import orjson
@@ -18,6 +18,7 @@ class Pipe:
     def __init__(self) -> None:
         self.to_runner: asyncio.Queue[bytes] = asyncio.Queue()
         self.to_operator: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self.runner = protocol.Encoder()
         self.closed = False
 
     async def send(self, data: bytes) -> None:
@@ -33,12 +34,22 @@ class Pipe:
         self.closed = True
 
     def say(self, kind: int, body: bytes) -> None:
-        self.to_operator.put_nowait(protocol.encode(kind, body))
+        self.to_operator.put_nowait(self.runner.encode(kind, body))
 
 
 def hello(version: int = protocol.VERSION) -> bytes:
     fields = {"version": version, "instance": "i", "uptimeSeconds": 1.5, "journalLength": 2}
     return orjson.dumps(fields)
+
+
+GREETING = protocol.Encoder().encode(protocol.HELLO, b'{"version":2,"client":"me"}')
+
+
+def after_greeting() -> protocol.Encoder:
+    """What makes the frames of the link's that follow its greeting."""
+    encoder = protocol.Encoder()
+    encoder.encode(protocol.HELLO, b'{"version":2,"client":"me"}')
+    return encoder
 
 
 @asynccontextmanager
@@ -47,7 +58,7 @@ async def running(pipe: Pipe, messages: list[tuple[int, bytes]]) -> AsyncIterato
     pipe.say(protocol.HELLO, hello())
     greeting = await link.open("me")
     assert (greeting.instance, greeting.journal_length) == ("i", 2)
-    assert b'"client":"me"' in await pipe.to_runner.get()
+    assert await pipe.to_runner.get() == GREETING
     task = asyncio.create_task(link.run())
     yield link
     if not task.done():
@@ -60,7 +71,8 @@ async def running(pipe: Pipe, messages: list[tuple[int, bytes]]) -> AsyncIterato
 async def test_a_message_comes_in_whole() -> None:
     pipe, messages = Pipe(), list[tuple[int, bytes]]()
     async with running(pipe, messages):
-        stream = protocol.encode_part(5, False, b"one ") + protocol.encode_part(5, True, b"two")
+        stream = pipe.runner.encode_part(5, False, b"one ")
+        stream += pipe.runner.encode_part(5, True, b"two")
         for index in range(len(stream)):
             pipe.to_operator.put_nowait(stream[index : index + 1])
     assert messages == [(5, b"one two")]
@@ -69,8 +81,8 @@ async def test_a_message_comes_in_whole() -> None:
 async def test_what_came_with_the_hello_is_not_lost() -> None:
     pipe, messages = Pipe(), list[tuple[int, bytes]]()
     link = Link(pipe, lambda stream, message: messages.append((stream, message)))
-    part = protocol.encode_part(1, True, b"early")
-    pipe.to_operator.put_nowait(protocol.encode(protocol.HELLO, hello()) + part)
+    greeting = pipe.runner.encode(protocol.HELLO, hello())
+    pipe.to_operator.put_nowait(greeting + pipe.runner.encode_part(1, True, b"early"))
     await link.open("me")
     pipe.to_operator.put_nowait(None)
     with pytest.raises(LinkLost, match="the end"):
@@ -82,6 +94,7 @@ async def test_the_window_is_kept() -> None:
     pipe = Pipe()
     decoder, assembler = protocol.Decoder(), protocol.Assembler()
     long, short = bytes(range(256)) * 4096, b"short"
+    assert list(decoder.feed(GREETING))
     taken = 0
     complete: dict[int, bytes] = {}
     order = []
@@ -112,32 +125,36 @@ async def test_what_is_taken_is_acknowledged() -> None:
     async with running(pipe, []):
         length = 0
         while length < protocol.WINDOW // 4:
-            frame = protocol.encode_part(1, False, bytes(protocol.CHUNK_LENGTH))
+            frame = pipe.runner.encode_part(1, False, bytes(protocol.CHUNK_LENGTH))
             length += len(frame)
             pipe.to_operator.put_nowait(frame)
-        assert await pipe.to_runner.get() == protocol.encode_ack(length)
+        said = after_greeting().encode(protocol.ACK, protocol.encode_ack(length))
+        assert await pipe.to_runner.get() == said
 
 
 async def test_a_ping_is_answered() -> None:
     pipe = Pipe()
     async with running(pipe, []):
         pipe.say(protocol.PING, b"12345678")
-        assert await pipe.to_runner.get() == protocol.encode(protocol.PONG, b"12345678")
+        said = after_greeting().encode(protocol.PONG, b"12345678")
+        assert await pipe.to_runner.get() == said
 
 
 @pytest.mark.parametrize(
     "bad",
     [
-        protocol.encode_part(1, True, b"data")[:-1] + b"X",
-        protocol.encode(protocol.ACK, (99).to_bytes(8, "big")),
-        b"\xff" * 8,
+        lambda runner: runner.encode_part(1, True, b"data")[:-1] + b"X",
+        lambda runner: runner.encode(protocol.ACK, (99).to_bytes(8, "big")),
+        lambda runner: b"\xff" * 8,
+        lambda runner: [runner.encode_part(1, True, b"data") for _ in range(2)][1],
+        lambda runner: protocol.Encoder().encode_part(1, True, b"data"),
     ],
-    ids=["checksum", "acknowledged more than was sent", "length"],
+    ids=["checksum", "acknowledged more than was sent", "length", "one lost", "of another link"],
 )
-async def test_damage_ends_the_link(bad: bytes) -> None:
+async def test_damage_ends_the_link(bad: Callable[[protocol.Encoder], bytes]) -> None:
     pipe, messages = Pipe(), list[tuple[int, bytes]]()
     async with running(pipe, messages):
-        pipe.to_operator.put_nowait(bad)
+        pipe.to_operator.put_nowait(bad(pipe.runner))
     assert messages == []
 
 

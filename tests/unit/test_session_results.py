@@ -8,22 +8,29 @@ from hypothesis import strategies as st
 from episode_operator.sandbox import errors
 from episode_operator.sandbox.results import ExecResult, Output
 
+EXEC = {
+    "exitCode": 137,
+    "signal": 9,
+    "timedOut": True,
+    "durationSeconds": 1.5,
+    "cpuSeconds": 0.25,
+    "maxMemoryBytes": 4096,
+    "stdout": {"totalBytes": 9, "keptBytes": 5, "headBytes": 3, "omittedBytes": 4},
+    "stderr": {"totalBytes": 2, "keptBytes": 2, "headBytes": 2, "omittedBytes": 0},
+}
+
 
 def test_an_exec_answer() -> None:
-    fields = {
-        "exitCode": 137,
-        "signal": 9,
-        "timedOut": True,
-        "durationSeconds": 1.5,
-        "cpuSeconds": 0.25,
-        "maxMemoryBytes": 4096,
-        "stdout": {"totalBytes": 9, "keptBytes": 5, "headBytes": 3, "omittedBytes": 4},
-        "stderr": {"totalBytes": 2, "keptBytes": 2, "headBytes": 2, "omittedBytes": 0},
-    }
-    result = ExecResult.parse(fields, b"heatler")
+    result = ExecResult.parse(EXEC, b"heatler", pod_uid="u-1")
     assert result.stdout == Output(b"hea", b"tl", 4) and result.stdout.total_bytes == 9
     assert result.stderr.data == b"er" and result.signal == 9 and result.timed_out
     assert not result.oom_killed and result.cwd == ""
+
+
+@pytest.mark.parametrize("payload", [b"", b"heatle", b"heatlerr"])
+def test_an_exec_answer_that_is_not_what_its_head_says(payload: bytes) -> None:
+    with pytest.raises(errors.RunnerFault, match=f"{len(payload)} bytes .* 7 .*u-1"):
+        ExecResult.parse(EXEC, payload, pod_uid="u-1")
 
 
 @given(st.text(max_size=60), st.integers(0, 60))

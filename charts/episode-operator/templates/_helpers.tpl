@@ -17,7 +17,7 @@ app.kubernetes.io/component: {{ .component }}
   resources: [episodes]
   verbs: [get, list, watch, delete]
 - apiGroups: [episodes.dev]
-  resources: [episodes/status]
+  resources: [episodes/status, episoderesults/status]
   verbs: [patch]
 - apiGroups: [episodes.dev]
   resources: [episoderesults]
@@ -38,7 +38,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end }}
 - apiGroups: [""]
   resources: [events]
-  verbs: [create]
+  verbs: [list, watch, create]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [list, create, delete]

@@ -13,18 +13,22 @@ from episode_operator.agent import prompts
 from episode_operator.agent.calls import Call, CallRunner, count
 from episode_operator.agent.journal import Journal, Record
 from episode_operator.agent.report import AgentReport, Progress
-from episode_operator.api.reasons import AgentEnd
+from episode_operator.agent.staleness import StalenessLimit
+from episode_operator.api.reasons import AgentEnd, MalformedCallKind
 from episode_operator.api.result import ModelReference, WeightSpan
 from episode_operator.api.step import Step
 from episode_operator.model import (
     Capabilities,
     ContextLimit,
     Conversation,
+    ModelChanged,
     SampledTurn,
     SamplingConfig,
     SpecialTokens,
     VllmClient,
 )
+
+Messages = list[dict[str, Any]]
 
 
 class ModelAgent:
@@ -42,6 +46,7 @@ class ModelAgent:
         journal: Journal,
         system_prompt: str | None,
         max_turns: int,
+        staleness: StalenessLimit | None,
     ) -> None:
         self._client = client
         self._capabilities = capabilities
@@ -52,6 +57,8 @@ class ModelAgent:
         self._journal = journal
         self._system_prompt = system_prompt
         self._max_turns = max_turns
+        self._staleness = staleness
+        self._served = capabilities.identity
         self._opening: list[dict[str, Any]] = []
         self.progress = Progress()
         self._conversation: Conversation | None = None
@@ -71,10 +78,8 @@ class ModelAgent:
             if not await self._instruct(step, instruction):
                 return AgentEnd.AGENT_TIMEOUT
             for turn in range(first, first + self._max_turns):
-                await self._journal.once(f"turn-{turn}", self._sample, replay=self._replay)
+                await self._journal.once(f"turn-{turn}", self._sample, replay=self._replay_turn)
                 sampled = self._sampled()
-                self.progress.turns = turn + 1
-                self.progress.malformed_calls += len(sampled.malformed)
                 if not _wants_answer(sampled):
                     return AgentEnd.NATURAL_FINISH
                 answered = await self._journal.once(
@@ -134,9 +139,13 @@ class ModelAgent:
             sampling=self._sampling,
             specials=self._specials,
         )
-        return {"records": self._conversation.new_records().decode()}
+        records = self._conversation.new_records().decode()
+        return {"records": records, "served": self._served}
 
     def _restore(self, recorded: Record) -> None:
+        self._served = recorded["served"]
+        sampled_with = {"logprobs_mode": self._served["logprobsMode"]}
+        self._reference = self._reference.model_copy(update=sampled_with)
         self._conversation = Conversation.restore(
             self._client,
             self._capabilities,
@@ -158,16 +167,40 @@ class ModelAgent:
         self._live().replay(recorded["records"].encode())
         self.progress.model_seconds += recorded.get("modelSeconds", 0.0)
 
+    def _replay_turn(self, recorded: Record) -> None:
+        self._replay(recorded)
+        self._count_turn(self._sampled())
+        if self._staleness is not None:
+            self._staleness.replay(recorded["staleness"])
+
     def _replay_answers(self, recorded: Record) -> None:
         self._replay(recorded)
         count(self.progress, recorded)
 
+    def _count_turn(self, sampled: SampledTurn) -> None:
+        self.progress.turns = sampled.index + 1
+        self.progress.malformed_calls.update(bad.kind for bad in sampled.malformed)
+        self.progress.malformed_calls[MalformedCallKind.TRUNCATED] += sampled.cut_calls
+
     async def _sample(self) -> Record:
-        started = time.monotonic()
-        await self._live().sample()
+        if self._served != self._capabilities.identity:
+            raise ModelChanged(
+                "the model server was started anew with other options while no operator ran: "
+                f"{self._capabilities.identity}, not {self._served}"
+            )
+        if self._staleness is not None:
+            await self._staleness.check()
+        began, started = time.time(), time.monotonic()
+        sampled = await self._live().sample()
         seconds = round(time.monotonic() - started, 3)
         self.progress.model_seconds += seconds
-        return {"records": self._live().new_records().decode(), "modelSeconds": seconds}
+        self._count_turn(sampled)
+        records = self._live().new_records().decode()
+        if self._staleness is None:
+            return {"records": records, "modelSeconds": seconds}
+        self._staleness.sampled(sampled, started=began)
+        staleness = self._staleness.record()
+        return {"records": records, "modelSeconds": seconds, "staleness": staleness}
 
     async def _answer(self, sampled: SampledTurn) -> Record:
         calls = [
@@ -175,31 +208,35 @@ class ModelAgent:
             for number, call in enumerate(sampled.calls)
         ]
         answered = await self._calls.run(sampled.index, calls)
-        count(self.progress, answered)
-        messages = [*answered.pop("messages"), *_corrections(sampled)]
+        messages = _with_corrections(answered.pop("messages"), sampled)
         try:
             await self._live().append(messages)
         except ContextLimit:
-            return {**answered, "contextFull": True, "records": ""}
-        records = self._live().new_records().decode()
-        return {**answered, "contextFull": False, "records": records}
+            full, records = True, ""
+        else:
+            full, records = False, self._live().new_records().decode()
+        count(self.progress, answered)
+        return {**answered, "contextFull": full, "records": records}
 
 
 def _wants_answer(sampled: SampledTurn) -> bool:
     return bool(sampled.calls or sampled.malformed or sampled.truncated)
 
 
-def _corrections(sampled: SampledTurn) -> Sequence[dict[str, Any]]:
-    """What the model is told of calls that could not be read, and of a turn that was cut off."""
-    told: list[dict[str, Any]] = [
-        {"role": "tool", "content": f"error: {bad.problem}"} for bad in sampled.malformed
-    ]
+def _with_corrections(answers: Sequence[dict[str, Any]], sampled: SampledTurn) -> Messages:
+    """The answers to a turn, in the order of its calls: also what the model is told of calls that
+    could not be read, and of a turn that was cut off.
+    """
+    messages = list(answers)
+    count = len(sampled.calls) + len(sampled.malformed)
+    for number, bad in enumerate(sampled.malformed, start=len(sampled.calls)):
+        told = f"error: tool call {bad.position + 1} of {count} was not run: {bad.problem}"
+        answer = {"role": "tool", "tool_call_id": sampled.call_id(number), "content": told}
+        messages.insert(bad.position, answer)
     if sampled.truncated:
-        told.append(
-            {
-                "role": "user",
-                "content": "Your last answer was cut off at the token limit and no tool call in it "
-                "was run. Go on, in shorter steps.",
-            }
+        told = (
+            "Your last answer was cut off at the token limit and no tool call in it was run. "
+            "Go on, in shorter steps."
         )
-    return told
+        messages.append({"role": "user", "content": told})
+    return messages

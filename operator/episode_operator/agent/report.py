@@ -1,9 +1,10 @@
 """What an agent leaves behind for the result."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from episode_operator.api.reasons import AgentEnd
+from episode_operator.api.reasons import AgentEnd, MalformedCallKind
 from episode_operator.api.result import ModelReference, WeightSpan
 
 
@@ -14,7 +15,7 @@ class Progress:
     turns: int = 0
     tool_calls: int = 0
     tool_errors: int = 0
-    malformed_calls: int = 0
+    malformed_calls: Counter[MalformedCallKind] = field(default_factory=Counter)
     model_seconds: float = 0.0
     tool_seconds: float = 0.0
     tools: set[str] = field(default_factory=set)

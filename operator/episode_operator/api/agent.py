@@ -5,7 +5,14 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from episode_operator.api.base import ApiModel, PositiveSeconds, UserName, cel, validations
+from episode_operator.api.base import (
+    ApiModel,
+    Endpoint,
+    PositiveSeconds,
+    UserName,
+    cel,
+    validations,
+)
 
 
 class AgentKind(StrEnum):
@@ -106,20 +113,50 @@ class Sampling(ApiModel):
         ge=0,
         le=2_147_483_647,
     )
+    top_logprobs: int = Field(
+        default=0,
+        description="Most likely tokens recorded with each sampled one, at most the server's "
+        "--max-logprobs; 0 is none.",
+        ge=0,
+        le=1000,
+    )
+
+
+class Staleness(ApiModel):
+    """How old the weights of an Episode's first token may become; the first limit ends it."""
+
+    model_config = ConfigDict(
+        json_schema_extra=validations(
+            cel("has(self.versions) || has(self.seconds)", "versions or seconds must be set")
+        )
+    )
+
+    versions: int | None = Field(
+        default=None,
+        description="Most updates of the weights since then: the difference of the server's "
+        "labels where both are whole numbers, else how many the operator saw.",
+        ge=0,
+        le=1_000_000,
+    )
+    seconds: PositiveSeconds | None = Field(
+        default=None,
+        description="Most seconds since that turn began, once the weights have changed since; "
+        "where the server does not label its weights they count from the start.",
+    )
 
 
 class Model(ApiModel):
     """The model server and the model on it."""
 
-    endpoint: str = Field(
-        description="Base URL of the vLLM server, without /v1.",
-        pattern=r"^https?://[^\s/]+(/[^\s]*)?$",
-        max_length=2048,
-    )
+    endpoint: Endpoint = Field(description="Base URL of the vLLM server, without /v1.")
     name: str = Field(
         description="Name the server serves the model under.", min_length=1, max_length=512
     )
     sampling: Sampling = Field(default=Sampling(), description="Sampling parameters.")
     request_timeout_seconds: PositiveSeconds = Field(
         default=600, description="Time limit of one request to the server, in seconds."
+    )
+    staleness: Staleness | None = Field(
+        default=None,
+        description="Passing it, before or after a turn, is NoVerdict; no limit when not set.",
     )

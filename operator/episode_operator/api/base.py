@@ -40,6 +40,8 @@ AbsolutePath = Annotated[str, Field(pattern=r"^/[^\x00]*$", max_length=4096)]
 ObjectName = Annotated[
     str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", min_length=1, max_length=253)
 ]
+Endpoint = Annotated[str, Field(pattern=r"^https?://[^\s/]+(/[^\s]*)?$", max_length=2048)]
+"""Base URL of a server."""
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
 FileMode = Annotated[str, Field(pattern=r"^0?[0-7]{3}$")]
 UserName = Annotated[

@@ -19,40 +19,7 @@ class Contract(StrEnum):
 
 
 class Happening(StrEnum):
-    """All that can decide the end of an attempt. The reason of an infrastructure failure is one."""
-
-    IMAGE_PULL_FAILED = "ImagePullFailed"
-    UNSCHEDULABLE = "Unschedulable"
-    START_DEADLINE_EXCEEDED = "StartDeadlineExceeded"
-    CONTAINER_FAILED = "ContainerFailed"
-    SIDECAR_FAILED = "SidecarFailed"
-    OOM_KILLED = "OOMKilled"
-    EVICTED = "Evicted"
-    PREEMPTED = "Preempted"
-    NODE_LOST = "NodeLost"
-    POD_DEADLINE_EXCEEDED = "PodDeadlineExceeded"
-    POD_LOST = "PodLost"
-    SESSION_LOST = "SessionLost"
-    SANDBOX_REPLACED = "SandboxReplaced"
-    SANDBOX_ERROR = "SandboxError"
-    NETWORK_NOT_ENFORCED = "NetworkNotEnforced"
-    MODEL_UNAVAILABLE = "ModelUnavailable"
-    MODEL_OVERLOADED = "ModelOverloaded"
-    MODEL_TIMEOUT = "ModelTimeout"
-    MODEL_BAD_RESPONSE = "ModelBadResponse"
-    INTERNAL_ERROR = "InternalError"
-    MODEL_BAD_REQUEST = "ModelBadRequest"
-    MODEL_UNAUTHORIZED = "ModelUnauthorized"
-    MODEL_NOT_FOUND = "ModelNotFound"
-    SCALE_OUT_DISABLED = "ScaleOutDisabled"
-    RAW_LOGPROBS = "RawLogprobs"
-    RENDER_MISMATCH = "RenderMismatch"
-    CONTEXT_LENGTH_EXCEEDED = "ContextLengthExceeded"
-    INVALID_TASK = "InvalidTask"
-    SETUP_FAILED = "SetupFailed"
-    JOURNAL_FULL = "JournalFull"
-    RESULT_STORE_FULL = "ResultStoreFull"
-    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    """What a verification came to. What ends an attempt before is named by its reason alone."""
 
     NOT_CARRIED = "NotCarried"
     TESTS_NOT_WRITTEN = "TestsNotWritten"
@@ -88,15 +55,21 @@ TESTS_FAILED = "TestsFailed"
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One row. `reason` is one of NoVerdictReason exactly when the verdict is NoVerdict."""
+    """One row.
 
-    happening: Happening
+    Attributes:
+        what: what happened, in words.
+        reason: one of NoVerdictReason exactly when the verdict is NoVerdict.
+        happening: what the verification came to; None where the reason itself says what happened.
+    """
+
     what: str
     contracts: frozenset[Contract]
     verdict: Verdict
     reason: str
     retry: bool = False
     advice: str = ""
+    happening: Happening | None = None
 
 
 _EVERY = frozenset(Contract)
@@ -106,16 +79,14 @@ _CODE = frozenset({Contract.TEST_CODE})
 _PYTHON = _PYTEST | _CODE
 
 
-def _retried(happening: Happening, what: str, advice: str) -> Decision:
+def _retried(reason: NoVerdictReason, what: str, advice: str) -> Decision:
     """A failure of the cluster, the model server or the operator: a fresh pod may cure it."""
-    reason = NoVerdictReason(happening)
-    return Decision(happening, what, _EVERY, Verdict.NO_VERDICT, reason, retry=True, advice=advice)
+    return Decision(what, _EVERY, Verdict.NO_VERDICT, reason, retry=True, advice=advice)
 
 
-def _final(happening: Happening, what: str, advice: str) -> Decision:
+def _final(reason: NoVerdictReason, what: str, advice: str) -> Decision:
     """A mistake in the input or the configuration: a retry would fail alike."""
-    reason = NoVerdictReason(happening)
-    return Decision(happening, what, _EVERY, Verdict.NO_VERDICT, reason, advice=advice)
+    return Decision(what, _EVERY, Verdict.NO_VERDICT, reason, advice=advice)
 
 
 def _none(
@@ -126,15 +97,16 @@ def _none(
     advice: str,
 ) -> Decision:
     """The verifier ran, or was to run, and said nothing that counts."""
-    return Decision(happening, what, contracts, Verdict.NO_VERDICT, reason, advice=advice)
+    none = Verdict.NO_VERDICT
+    return Decision(what, contracts, none, reason, advice=advice, happening=happening)
 
 
 def _passed(happening: Happening, what: str, contracts: frozenset[Contract]) -> Decision:
-    return Decision(happening, what, contracts, Verdict.PASSED, TESTS_PASSED)
+    return Decision(what, contracts, Verdict.PASSED, TESTS_PASSED, happening=happening)
 
 
 def _failed(happening: Happening, what: str, contracts: frozenset[Contract]) -> Decision:
-    return Decision(happening, what, contracts, Verdict.FAILED, TESTS_FAILED)
+    return Decision(what, contracts, Verdict.FAILED, TESTS_FAILED, happening=happening)
 
 
 H = Happening
@@ -142,160 +114,185 @@ N = NoVerdictReason
 
 TABLE: tuple[Decision, ...] = (
     _retried(
-        H.IMAGE_PULL_FAILED,
-        "an image does not exist, or could not be pulled in half of the start deadline",
+        N.IMAGE_PULL_FAILED,
+        "an image does not exist, or could not be pulled in half of the start deadline, or the "
+        "runner's could not while the task's was there",
         "check `task.image`, `sandbox.imagePullSecrets`, the registry",
     ),
     _retried(
-        H.UNSCHEDULABLE,
+        N.UNSCHEDULABLE,
         "no node had room within the start deadline",
         "lower `sandbox.resources`, check nodeSelector and tolerations, add nodes",
     ),
     _retried(
-        H.START_DEADLINE_EXCEEDED,
+        N.START_DEADLINE_EXCEEDED,
         "the pod was scheduled, but did not run in time",
         "look at the pod's events; raise `sandbox.startDeadlineSeconds`",
     ),
     _retried(
-        H.CONTAINER_FAILED,
+        N.CONTAINER_FAILED,
         "a container could not be created, or ended",
         "the message has the kubelet's words; often a `workdir` that cannot be",
     ),
     _retried(
-        H.SIDECAR_FAILED,
+        N.SIDECAR_FAILED,
         "a sidecar ended, or was restarted",
         "the message names it; look at its log and its limits",
     ),
     _retried(
-        H.OOM_KILLED,
+        N.OOM_KILLED,
         "a process of the sandbox was killed for memory, also while tests ran",
         "raise `sandbox.resources.memory`",
     ),
     _retried(
-        H.EVICTED,
+        N.EVICTED,
         "the node evicted the pod, or it was evicted through the API or by a taint",
         "the node lacks disk or memory, or is drained; check `ephemeralStorage`",
     ),
     _retried(
-        H.PREEMPTED,
+        N.PREEMPTED,
         "the scheduler took the pod's room for one of higher priority",
         "more nodes, or a higher priority for the sandboxes",
     ),
     _retried(
-        H.NODE_LOST,
+        N.NODE_LOST,
         "the pod's node does not answer any more, or is gone",
         "look at the node",
     ),
     _retried(
-        H.POD_DEADLINE_EXCEEDED,
+        N.POD_DEADLINE_EXCEEDED,
         "the kubelet ended the pod at its own deadline",
         "rare: a step outlasted its limit. Was the operator down for long?",
     ),
     _retried(
-        H.POD_LOST,
+        N.POD_LOST,
         "the pod was deleted, or vanished",
         "look for other controllers and people that delete pods",
     ),
     _retried(
-        H.SESSION_LOST,
-        "the runner could not be reached for three minutes: how a running command ended is unknown",
-        "API server, kubelet or node unreachable",
+        N.SESSION_LOST,
+        "the runner could not be reached for `operator.sessionRetrySeconds` (180): how a running "
+        "command ended is unknown",
+        "API server, kubelet or node unreachable; may the operator exec into pods?",
     ),
     _retried(
-        H.SANDBOX_REPLACED,
+        N.SANDBOX_REPLACED,
         "another runner answered than before",
         "the container was restarted by someone",
     ),
     _retried(
-        H.SANDBOX_ERROR,
+        N.SANDBOX_ERROR,
         "anything else in the sandbox: processes that cannot be killed, a runner of another "
         "release",
         "the message says which",
     ),
     _retried(
-        H.NETWORK_NOT_ENFORCED,
+        N.NETWORK_NOT_ENFORCED,
         "after 30 seconds the pod still reached an address that its policy forbids",
         "install a network that enforces NetworkPolicies, or set "
         "`operator.requireNetworkPolicy=false`",
     ),
     _retried(
-        H.MODEL_UNAVAILABLE,
-        "no connection, or 5xx, for two minutes; or the server aborts everything for ten minutes",
-        "check `model.endpoint` and the server's log",
+        N.MODEL_UNAVAILABLE,
+        "no connection, or 5xx, for `operator.modelRetrySeconds` (300); or the server is paused, "
+        "or aborts everything, for ten minutes; or any of these when the agent's time ends",
+        "check `model.endpoint`, the server's log, and the trainer that paused it",
     ),
     _retried(
-        H.MODEL_OVERLOADED, "429 or 503 for two minutes", "fewer Episodes at once, more servers"
+        N.MODEL_OVERLOADED,
+        "429 or 503 for `operator.modelRetrySeconds` (300)",
+        "fewer Episodes at once, more servers",
     ),
     _retried(
-        H.MODEL_TIMEOUT,
+        N.MODEL_TIMEOUT,
         "one request took longer than `model.requestTimeoutSeconds`",
         "raise it, or lower `maxTokens`",
     ),
     _retried(
-        H.MODEL_BAD_RESPONSE,
+        N.MODEL_BAD_RESPONSE,
         "an answer whose ids, lengths or numbers do not fit together",
-        "check the vLLM version, the weights and the dtype",
+        "check the vLLM version, the weights, the dtype and `--logprobs-mode`",
     ),
-    _retried(H.INTERNAL_ERROR, "an error of the operator itself", "report it with the log"),
+    _retried(
+        N.MODEL_CHANGED,
+        "after a turn the server had another model under this name, another context length, or "
+        "another logprobs mode where that matters",
+        "replace a server when no Episode runs on it, or give the new one another address",
+    ),
+    _retried(N.INTERNAL_ERROR, "an error of the operator itself", "report it with the log"),
     _final(
-        H.MODEL_BAD_REQUEST,
-        "the server refused a request",
+        N.MODEL_BAD_REQUEST,
+        "the server refused a request, or does not implement it for this model",
         "the message quotes the server; check the sampling parameters and the chat template",
     ),
     _final(
-        H.MODEL_UNAUTHORIZED,
-        "the server wants a credential",
+        N.MODEL_UNAUTHORIZED,
+        "the server, or a gateway before it, wants a credential or forbids the request",
         "Episodes cannot carry one yet; put the server behind a Service without",
     ),
     _final(
-        H.MODEL_NOT_FOUND,
+        N.MODEL_NOT_FOUND,
         "the server has no model of this name",
         "set `model.name` to a name in the message",
     ),
     _final(
-        H.SCALE_OUT_DISABLED,
+        N.SCALE_OUT_DISABLED,
         "the token endpoints are missing",
         "vLLM 0.32 or later with `--enable-scale-out`; `model.endpoint` is without `/v1`",
     ),
     _final(
-        H.RAW_LOGPROBS,
+        N.RAW_LOGPROBS,
         "raw logprobs, and a temperature or filter that changes the distribution",
         "start vLLM with `--logprobs-mode processed_logprobs`",
     ),
     _final(
-        H.RENDER_MISMATCH,
+        N.WEIGHTS_UNLABELED,
+        "`model.staleness.versions` is set, and the server does not tell its weights' version",
+        "start vLLM with the environment variable `VLLM_SERVER_DEV_MODE=1`, or limit `seconds`",
+    ),
+    _final(
+        N.RENDER_MISMATCH,
         "the chat template does not show what is new in a prompt",
         "use another chat template",
     ),
     _final(
-        H.CONTEXT_LENGTH_EXCEEDED,
-        "the server refused a prompt that should have fitted",
-        "was it restarted with a shorter context? What the operator knows of a server is renewed "
-        "every 5 minutes",
+        N.TEACHER_MISMATCH,
+        "the teacher has another vocabulary than the policy, or lacks what `distillation` asks for",
+        "use a teacher of the policy's model family; the message says what differs",
     ),
     _final(
-        H.INVALID_TASK,
+        N.CONTEXT_LENGTH_EXCEEDED,
+        "the server refused a prompt that should have fitted",
+        "was it restarted with a shorter context? The next Episode knows",
+    ),
+    _final(
+        N.INVALID_TASK,
         "a reference leads nowhere, a user or shell is not there, the solution cannot be started, "
         "or the API server refuses the pod's form",
         "fix the Episode; for Secrets set `operator.secretReferences`",
     ),
     _final(
-        H.SETUP_FAILED,
+        N.SETUP_FAILED,
         "a task file could not be written, or the setup script failed or timed out",
         "the message has the path, or the end of the script's output",
     ),
     _final(
-        H.JOURNAL_FULL,
+        N.JOURNAL_FULL,
         "the turns of the Episode pass what the runner keeps (32 MiB compressed)",
         "lower `agent.maxTurns` or `agent.outputLimitBytes`",
     ),
     _final(
-        H.RESULT_STORE_FULL,
+        N.RESULT_STORE_FULL,
         "too many results wait in the runner at once",
         "lower `agent.outputLimitBytes`",
     ),
     _final(
-        H.DEADLINE_EXCEEDED,
+        N.STALE,
+        "the weights that sampled the first token are older than `model.staleness` allows",
+        "not retried: shorten the Episode, update less often, or raise the limit",
+    ),
+    _final(
+        N.DEADLINE_EXCEEDED,
         "no verdict within `activeDeadlineSeconds`",
         "the message says what was wrong at that time; raise it, or lower the retries",
     ),
@@ -440,7 +437,7 @@ RETRIED = frozenset(row.reason for row in TABLE if row.retry)
 
 
 def decide(happening: Happening, contract: Contract) -> Decision:
-    """The row for what happened under a contract.
+    """The row for what a verification under a contract came to.
 
     Raises:
         LookupError: it cannot happen under that contract.

@@ -14,6 +14,7 @@ from episode_operator.api.base import (
     cel,
     validations,
 )
+from episode_operator.api.distillation import Distillation
 from episode_operator.api.reasons import ConditionType, Phase, Verdict
 from episode_operator.api.sandbox import Sandbox
 from episode_operator.api.step import Step, StepReward, Steps
@@ -44,6 +45,17 @@ class EpisodeSpec(ApiModel):
                 "self.agent.kind != 'Model' || has(self.model)",
                 "model must be set when agent.kind is Model",
                 field_path=".agent.kind",
+            ),
+            cel(
+                "self.agent.kind == 'Model' || !has(self.distillation)",
+                "distillation is only for agent.kind Model: nothing else samples tokens",
+                field_path=".distillation",
+            ),
+            cel(
+                "!has(self.distillation) || !self.distillation.studentTopK || "
+                "!has(self.model) || self.model.sampling.topLogprobs > 0",
+                "distillation.studentTopK needs model.sampling.topLogprobs",
+                field_path=".distillation.studentTopK",
             ),
             cel(
                 f"{_MAY_BE_ROOT} || !has(self.agent.user)",
@@ -133,6 +145,11 @@ class EpisodeSpec(ApiModel):
     agent: Agent = Field(default=Agent(), description="Who acts, with which tools and limits.")
     model: Model | None = Field(
         default=None, description="The model server; needed when agent.kind is Model."
+    )
+    distillation: Distillation | None = Field(
+        default=None,
+        description="On-policy distillation of the model's turns after the verdict; off when not "
+        "set.",
     )
     sandbox: Sandbox = Field(default=Sandbox(), description="Where the pod runs, and its limits.")
     group: Group | None = Field(default=None, description="The training group, if any.")
@@ -240,7 +257,7 @@ class EpisodeStatus(ApiModel):
     completion_time: datetime | None = Field(default=None, description="When it finished.")
     conditions: list[Condition] = Field(
         default=[],
-        description="SandboxReady, AgentCompleted, Verified, Failed, Finished.",
+        description="SandboxReady, AgentCompleted, Verified, Failed, Distilled, Finished.",
         max_length=16,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )

@@ -10,6 +10,7 @@ class ConditionType(StrEnum):
     AGENT_COMPLETED = "AgentCompleted"
     VERIFIED = "Verified"
     FAILED = "Failed"
+    DISTILLED = "Distilled"
     FINISHED = "Finished"
 
 
@@ -19,6 +20,7 @@ class Phase(StrEnum):
     STARTING = "Starting"
     RUNNING = "Running"
     VERIFYING = "Verifying"
+    DISTILLING = "Distilling"
     FINISHED = "Finished"
 
 
@@ -39,6 +41,19 @@ class AgentEnd(StrEnum):
     AGENT_TIMEOUT = "AgentTimeout"
     ORACLE_COMPLETED = "OracleCompleted"
     SCRIPT_COMPLETED = "ScriptCompleted"
+
+
+class MalformedCallKind(StrEnum):
+    """Why a piece of a turn that was meant as a tool call was not run."""
+
+    INVALID_JSON = "InvalidJSON"
+    NOT_AN_OBJECT = "NotAnObject"
+    MISSING_NAME = "MissingName"
+    BAD_ARGUMENTS = "BadArguments"
+    TRAILING_TEXT = "TrailingText"
+    WRONG_FORM = "WrongForm"
+    NOT_READ_BY_SERVER = "NotReadByServer"
+    TRUNCATED = "Truncated"
 
 
 class NoVerdictReason(StrEnum):
@@ -65,6 +80,7 @@ class NoVerdictReason(StrEnum):
     MODEL_OVERLOADED = "ModelOverloaded"
     MODEL_TIMEOUT = "ModelTimeout"
     MODEL_BAD_RESPONSE = "ModelBadResponse"
+    MODEL_CHANGED = "ModelChanged"
     # The operator itself failed; retried on a fresh pod.
     INTERNAL_ERROR = "InternalError"
     # The input or the configuration is wrong; a retry would fail alike.
@@ -73,7 +89,9 @@ class NoVerdictReason(StrEnum):
     MODEL_NOT_FOUND = "ModelNotFound"
     SCALE_OUT_DISABLED = "ScaleOutDisabled"
     RAW_LOGPROBS = "RawLogprobs"
+    WEIGHTS_UNLABELED = "WeightsUnlabeled"
     RENDER_MISMATCH = "RenderMismatch"
+    TEACHER_MISMATCH = "TeacherMismatch"
     CONTEXT_LENGTH_EXCEEDED = "ContextLengthExceeded"
     INVALID_TASK = "InvalidTask"
     SETUP_FAILED = "SetupFailed"
@@ -88,4 +106,5 @@ class NoVerdictReason(StrEnum):
     PYTEST_MISSING = "PytestMissing"
     PYTHON_MISSING = "PythonMissing"
     # The Episode as a whole.
+    STALE = "Stale"
     DEADLINE_EXCEEDED = "DeadlineExceeded"

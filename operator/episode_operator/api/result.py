@@ -7,6 +7,7 @@ from pydantic import ConfigDict, Field
 
 from episode_operator.api.agent import AgentKind, Sampling
 from episode_operator.api.base import ApiModel, cel, validations
+from episode_operator.api.distillation import DistillationState, HintPlacement
 from episode_operator.api.episode import Group
 from episode_operator.api.reasons import Verdict
 
@@ -24,7 +25,12 @@ class Counts(ApiModel):
     turns: int = Field(default=0, description="Turns of the agent.", ge=0)
     tool_calls: int = Field(default=0, description="Tool calls run.", ge=0)
     tool_errors: int = Field(default=0, description="Tool calls answered with an error.", ge=0)
-    malformed_calls: int = Field(default=0, description="Tool calls that did not parse.", ge=0)
+    malformed_calls: int = Field(
+        default=0, description="Tool calls that could not be read, or were cut off.", ge=0
+    )
+    malformed_calls_by_kind: dict[str, int] = Field(
+        default={}, description="The same by kind (docs/tokens.md); kinds without any are absent."
+    )
     tokens: int = Field(default=0, description="Tokens in the training row.", ge=0)
     sampled_tokens: int = Field(default=0, description="Of these, sampled by the model.", ge=0)
 
@@ -49,13 +55,13 @@ class WeightSpan(ApiModel):
 
 
 class Blob(ApiModel):
-    """Bytes stored inline or in numbered ConfigMaps; check sha256 after reading."""
+    """Bytes stored inline, in numbered ConfigMaps or as an object; check sha256 after reading."""
 
     model_config = ConfigDict(
         json_schema_extra=validations(
             cel(
-                "has(self.inline) != has(self.parts)",
-                "exactly one of inline, parts must be set",
+                "[has(self.inline), has(self.parts), has(self.uri)].filter(x, x).size() == 1",
+                "exactly one of inline, parts, uri must be set",
             )
         )
     )
@@ -70,6 +76,12 @@ class Blob(ApiModel):
         default=None,
         description="ConfigMaps whose binaryData.part hold the bytes, in order.",
         max_length=1024,
+    )
+    uri: str | None = Field(
+        default=None,
+        description="Object that holds the bytes, in the object store of the installation.",
+        max_length=2048,
+        pattern=r"^(file|s3)://",
     )
 
 
@@ -154,15 +166,58 @@ class EpisodeResultSpec(ApiModel):
     finished_at: datetime = Field(description="When the verdict was known.")
 
 
+class DistillationStatus(ApiModel):
+    """What came of it, and where the numbers are (docs/distillation.md)."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    state: DistillationState = Field(
+        description="Completed: each turn has its outcome. Failed: as a whole. Skipped: there was "
+        "nothing to do."
+    )
+    message: str = Field(default="", description="Details.", max_length=32_768)
+    outcomes: dict[str, int] = Field(
+        default={},
+        description="Number of turns by outcome: Scored, NoNextState, JudgeDeclined, "
+        "JudgeFailed, TeacherFailed, OverBudget.",
+    )
+    hints: int = Field(default=0, description="Turns the judge gave a hint for.", ge=0)
+    positions: int = Field(default=0, description="Row positions that were scored.", ge=0)
+    top_k: int | None = Field(default=None, description="Teacher's tokens per position.", ge=1)
+    hint_placement: HintPlacement | None = Field(
+        default=None, description="Where the teacher read the hints."
+    )
+    teacher: str | None = Field(default=None, description="Name of the teacher's model.")
+    teacher_weights: list[str] = Field(
+        default=[],
+        description="Labels of the teacher's weights that scored, in order; empty where its server "
+        "does not tell.",
+        max_length=1024,
+    )
+    teacher_tokens: int = Field(default=0, description="Tokens sent to the teacher.", ge=0)
+    seconds: float = Field(default=0, description="Time it took.", ge=0)
+    data: Blob | None = Field(
+        default=None, description="The teacher's values (docs/payload.md); absent without any."
+    )
+    turns: Blob | None = Field(
+        default=None, description="Each turn's outcome, votes and hint, as a JSON list."
+    )
+    completed_at: datetime = Field(description="When it ended.")
+
+
 class EpisodeResultStatus(ApiModel):
-    """Delivery state; written by the trainer bridge only."""
+    """What comes after the outcome; each part is written by one writer only."""
 
     model_config = ConfigDict(extra="ignore")
 
     delivery: Literal["Pending", "Sending", "Delivered", "Unknown", "Dropped"] | None = Field(
-        default=None, description="Where the result is on its way to the trainer."
+        default=None,
+        description="Where it is on its way to the trainer; written by the trainer bridge.",
     )
     reason: str | None = Field(default=None, description="Why it was dropped.")
+    distillation: DistillationStatus | None = Field(
+        default=None, description="What distillation gave, written by the operator once it ended."
+    )
 
 
 class EpisodeResult(ApiModel):
@@ -173,5 +228,5 @@ class EpisodeResult(ApiModel):
     metadata: dict[str, Any] = Field(description="Standard object metadata.")
     spec: EpisodeResultSpec = Field(description="The outcome.")
     status: EpisodeResultStatus = Field(
-        default=EpisodeResultStatus(), description="Delivery state."
+        default=EpisodeResultStatus(), description="Distillation and delivery."
     )

@@ -9,6 +9,7 @@ from episode_operator.agent.model_agent import ModelAgent
 from episode_operator.agent.oracle import OracleAgent
 from episode_operator.agent.report import AgentReport, Progress
 from episode_operator.agent.scripted import ScriptedAgent
+from episode_operator.agent.staleness import StalenessLimit
 from episode_operator.agent.tools import toolbox
 from episode_operator.api.agent import AgentKind
 from episode_operator.api.episode import Episode
@@ -80,20 +81,22 @@ class AgentFactory:
     ) -> ModelAgent:
         model = episode.spec.model
         assert model is not None  # CEL admits no model agent without
-        served = await self._models.get(model)
         sampling = model.sampling
+        config = SamplingConfig(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            top_k=sampling.top_k,
+            min_p=sampling.min_p,
+            max_tokens=sampling.max_tokens,
+            seed=sampling.seed,
+            top_logprobs=sampling.top_logprobs,
+        )
+        served = await self._models.get(model, logprobs=config.changes_distribution)
         return ModelAgent(
             client=served.client,
             capabilities=served.capabilities,
             specials=served.specials,
-            sampling=SamplingConfig(
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
-                top_k=sampling.top_k,
-                min_p=sampling.min_p,
-                max_tokens=sampling.max_tokens,
-                seed=sampling.seed,
-            ),
+            sampling=config,
             reference=ModelReference(
                 name=model.name,
                 logprobs_mode=served.capabilities.logprobs_mode,
@@ -103,4 +106,5 @@ class AgentFactory:
             journal=journal,
             system_prompt=episode.spec.agent.system_prompt,
             max_turns=episode.spec.agent.max_turns,
+            staleness=StalenessLimit(model.staleness, served.client) if model.staleness else None,
         )

@@ -6,6 +6,7 @@ stopped. Every error ends in a Failure with a reason of the closed list, or is t
 
 import asyncio
 import base64
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -29,7 +30,7 @@ from episode_operator.lifecycle.deadlines import agent_seconds
 from episode_operator.lifecycle.outcome import Failure, Outcome, Scored
 from episode_operator.lifecycle.pods import PodView
 from episode_operator.lifecycle.steps import StepEnd, combine, shortfall
-from episode_operator.model import ModelError
+from episode_operator.model import ModelError, Waiting
 from episode_operator.sandbox.errors import SandboxError, SessionSuperseded
 
 _POD_SPEAKS_SECONDS = 10.0
@@ -57,12 +58,24 @@ class Attempt:
         self._on_warning = on_warning
         self._agent: Agent | None = None
         self._pod_files: dict[str, bytes] = {}
-        self._sessions = Sessions(shared.client.connection, shared.http, episode.namespace, pod)
-        self._report = AttemptReport(
-            pod_uid=pod.uid,
-            image=pod.image_id or episode.spec.task.image,
-            sandbox_start_seconds=max(0.0, (pod.started or pod.created) - pod.created),
+        self._sessions = Sessions(
+            shared.client.connection,
+            shared.http,
+            episode.namespace,
+            pod,
+            retry_seconds=shared.session_retry_seconds,
         )
+        self._described = asyncio.Event()
+        self._report = AttemptReport(pod_uid=pod.uid, image=episode.spec.task.image)
+        self.pod_seen(pod)
+
+    def pod_seen(self, pod: PodView) -> None:
+        """The pod says more of itself once it has been driven for a moment."""
+        if pod.started is not None:
+            self._report.sandbox_start_seconds = max(0.0, pod.started - pod.created)
+        if pod.image_id is not None:
+            self._report.image = pod.image_id
+            self._described.set()
 
     async def run(self) -> Outcome:
         """Drive the pod; the outcome holds what was gathered, also after a failure."""
@@ -98,11 +111,16 @@ class Attempt:
                 path: base64.b64decode(content) for path, content in checked["podFiles"].items()
             }
             await self._timed("setup_seconds", "setup", journal, self._set_up)
+            if self._episode.spec.distillation is not None:
+                await journal.once("teacher", self._check_teacher)
             self._agent = await self._shared.agents.make(self._episode, session, journal)
             end = await self._steps(self._agent, journal)
             wanted = self._episode.spec.artifacts
             if wanted:
                 self._report.artifacts = await artifacts.gather(self._sessions, wanted)
+            # An Episode of less than a second ends before the pod's status names its image.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._described.wait(), _POD_SPEAKS_SECONDS)
             return end
 
     async def _steps(self, agent: Agent, journal: Journal) -> Scored | Failure:
@@ -140,6 +158,11 @@ class Attempt:
                 await self._agent_ended(end, agent, f"; {why}")
                 break
         return combine(plan, ends, self._episode.spec.step_reward)
+
+    async def _check_teacher(self) -> Record:
+        """Once, so that an agent at work never depends on a server that only its tokens need."""
+        await self._shared.distiller.check(self._episode, on_warning=self._on_warning)
+        return {}
 
     async def _check_sandbox(self) -> Record:
         session, network = await self._sessions.agent(), self._episode.spec.sandbox.network
@@ -207,7 +230,11 @@ class Attempt:
         return value
 
     async def _act(self, agent: Agent, journal: Journal, index: int, step: Step) -> AgentEnd:
-        """Let the agent act within its time, which goes on running across restarts."""
+        """Let the agent act within its time, which goes on running across restarts.
+
+        Raises:
+            ModelError: the model server failed, also just when the time ended.
+        """
         instruction = await inputs.text(
             self._client, self._episode.namespace, step.instruction, step.instruction_from
         )
@@ -219,13 +246,17 @@ class Attempt:
         left = started["at"] + agent_seconds(self._episode.spec, step) - time.time()
         limit = None if journal.end_ahead else max(0.0, left)
         try:
-            async with asyncio.timeout(limit) as timeout:
-                end = await agent.run(step, instruction)
+            with Waiting() as waiting:
+                async with asyncio.timeout(limit) as timeout:
+                    end = await agent.run(step, instruction)
         except AgentEndedError:
             end = AgentEnd.AGENT_TIMEOUT
-        except TimeoutError:
+        except TimeoutError as over:
             if not timeout.expired():
                 raise
+            trouble = await waiting.trouble()
+            if trouble is not None:  # the agent has not ended by itself, and must not be graded
+                raise trouble from over
             end = AgentEnd.AGENT_TIMEOUT
 
         async def ended() -> Record:

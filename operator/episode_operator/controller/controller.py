@@ -6,10 +6,11 @@ from collections.abc import Collection
 from typing import Any
 
 from episode_operator.api.episode import Episode
-from episode_operator.api.labels import EPISODE_UID
+from episode_operator.api.labels import EPISODE_UID, pod_name
 from episode_operator.api.reasons import NoVerdictReason
 from episode_operator.controller import events, metrics
 from episode_operator.controller.shared import Shared
+from episode_operator.controller.starts import Started
 from episode_operator.controller.task import EpisodeTask, refresh
 from episode_operator.kube.client import PODS
 
@@ -26,6 +27,7 @@ class Controller:
         self._shared = shared
         self._client = shared.client
         self._live: dict[str, tuple[EpisodeTask, asyncio.Task[None]]] = {}
+        self._by_pod: dict[tuple[str, str], EpisodeTask] = {}
 
     async def episode_event(self, kind: str | None, body: dict[str, Any]) -> None:
         """An Episode was seen (kind None), added, modified or deleted."""
@@ -41,6 +43,7 @@ class Controller:
         task = EpisodeTask(self._shared, episode)
         runner = asyncio.create_task(self._supervise(task), name=f"episode-{episode.name}")
         self._live[uid] = (task, runner)
+        self._by_pod |= dict.fromkeys(_pods(episode), task)
         metrics.EPISODES_LIVE.set(len(self._live))
         runner.add_done_callback(lambda _: self._drop(uid))
 
@@ -52,6 +55,12 @@ class Controller:
             if kind == "DELETED":
                 task.pod_gone(body)
             task.wake()
+
+    def sandbox_started(self, start: Started) -> None:
+        """The task's container of a pod has started, maybe of an Episode."""
+        task = self._by_pod.get((start.namespace, start.pod))
+        if task is not None:
+            task.sandbox_started(start)
 
     def live(self) -> Collection[str]:
         """Uids of the Episodes with work left."""
@@ -65,7 +74,10 @@ class Controller:
         await asyncio.gather(*runners, return_exceptions=True)
 
     def _drop(self, uid: str) -> None:
-        self._live.pop(uid, None)
+        task, _ = self._live.pop(uid)
+        for pod in _pods(task.episode):
+            if self._by_pod.get(pod) is task:  # not a later Episode's of the same name
+                del self._by_pod[pod]
         metrics.EPISODES_LIVE.set(len(self._live))
 
     async def _forget(self, uid: str, body: dict[str, Any]) -> None:
@@ -115,6 +127,12 @@ class Controller:
         except Exception:
             logger.exception("%s: could not be read", episode.name)
             return episode
+
+
+def _pods(episode: Episode) -> list[tuple[str, str]]:
+    """Namespace and name of every pod that the Episode may have."""
+    attempts = range(episode.spec.infra_retry_limit + 1)
+    return [(episode.namespace, pod_name(episode.name, attempt)) for attempt in attempts]
 
 
 def _is_over(episode: Episode) -> bool:

@@ -4,14 +4,25 @@ import asyncio
 import time
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 
 import aiohttp
 
 from episode_operator.api.agent import Model
-from episode_operator.model import Capabilities, SpecialTokens, VllmClient, detect
+from episode_operator.model import (
+    Capabilities,
+    ModelChanged,
+    SpecialTokens,
+    VllmClient,
+    WeightVersions,
+    detect,
+    require_unchanged,
+)
 
 _DETECT_AGAIN_SECONDS = 300.0
-"""A server may be restarted with other options; so what it can do is asked again now and then."""
+"""What a server can do is asked again now and then, also where nothing seems to have changed."""
+
+_Key = tuple[str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +37,51 @@ class ServedModel:
 class ModelPool:
     """One client per endpoint, model name and time limit, over one connection pool."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, retry_seconds: float) -> None:
+        """`retry_seconds`: how long a request that failed is sent again."""
+        self._retry_seconds = retry_seconds
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        self._known: dict[tuple[str, str, int], tuple[float, ServedModel]] = {}
-        self._asking: defaultdict[tuple[str, str, int], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._known: dict[_Key, tuple[float, ServedModel]] = {}
+        self._versions: defaultdict[str, WeightVersions] = defaultdict(WeightVersions)
+        self._asking: dict[_Key, asyncio.Task[ServedModel]] = {}
 
     async def close(self) -> None:
         """Close the connections."""
+        for asking in self._asking.values():
+            asking.cancel()
         await self._session.close()
 
-    async def get(self, model: Model) -> ServedModel:
+    async def get(self, model: Model, *, logprobs: bool) -> ServedModel:
         """The model, after finding out what its server can do.
+
+        What is known already is checked first: the server may have been started anew. `logprobs`:
+        it matters whether it reports processed or raw ones.
 
         Raises:
             ModelError: the server does not answer, lacks the model, or cannot be used token-exact.
         """
         key = (model.endpoint, model.name, model.request_timeout_seconds)
-        async with self._asking[key]:  # many Episodes start at once; one of them asks
-            asked, served = self._known.get(key, (0.0, None))
-            if served is None or time.monotonic() - asked >= _DETECT_AGAIN_SECONDS:
-                served = await self._ask(model)
-                self._known[key] = (time.monotonic(), served)
-            return served
+        while (served := self._recent(key)) is not None:
+            try:
+                await require_unchanged(served.client, served.capabilities, logprobs=logprobs)
+            except ModelChanged:
+                if self._recent(key) is served:
+                    del self._known[key]
+            else:
+                return served
+        if key not in self._asking:  # many Episodes start at once; all take what one is answered
+            self._asking[key] = asyncio.create_task(self._ask(model))
+            self._asking[key].add_done_callback(partial(self._asked, key))
+        return await asyncio.shield(self._asking[key])
+
+    def _recent(self, key: _Key) -> ServedModel | None:
+        asked, served = self._known.get(key, (0.0, None))
+        return served if time.monotonic() - asked < _DETECT_AGAIN_SECONDS else None
+
+    def _asked(self, key: _Key, asking: asyncio.Task[ServedModel]) -> None:
+        del self._asking[key]
+        if not asking.cancelled() and asking.exception() is None:
+            self._known[key] = (time.monotonic(), asking.result())
 
     async def _ask(self, model: Model) -> ServedModel:
         client = VllmClient(
@@ -55,5 +89,7 @@ class ModelPool:
             model.endpoint,
             model.name,
             request_timeout=model.request_timeout_seconds,
+            retry_budget=self._retry_seconds,
+            versions=self._versions[model.endpoint],
         )
         return ServedModel(client, await detect(client), SpecialTokens(client))

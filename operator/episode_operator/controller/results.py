@@ -1,12 +1,12 @@
 """Puts the spec of an EpisodeResult together from the outcome of the last attempt."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from episode_operator.agent.report import AgentReport
 from episode_operator.api.episode import Episode
-from episode_operator.api.reasons import Verdict
+from episode_operator.api.reasons import NoVerdictReason, Verdict
 from episode_operator.api.result import (
     Counts,
     EpisodeReference,
@@ -16,7 +16,8 @@ from episode_operator.api.result import (
 )
 from episode_operator.controller.artifacts import Artifacts
 from episode_operator.controller.status import clip
-from episode_operator.lifecycle.outcome import Outcome, Scored
+from episode_operator.lifecycle.outcome import Failure, Outcome, Scored
+from episode_operator.results.arrays import PayloadError
 from episode_operator.results.payload import TokenRow
 
 _OUTPUT_MAX = 16_000
@@ -46,7 +47,10 @@ def _counts(agent: AgentReport | None) -> Counts:
         turns=progress.turns,
         tool_calls=progress.tool_calls,
         tool_errors=progress.tool_errors,
-        malformed_calls=progress.malformed_calls,
+        malformed_calls=progress.malformed_calls.total(),
+        malformed_calls_by_kind={
+            kind.value: count for kind, count in progress.malformed_calls.items() if count
+        },
         tokens=0 if agent.row is None else len(agent.row.tokens),
         sampled_tokens=0 if agent.row is None else int(agent.row.mask.sum()),
     )
@@ -100,10 +104,26 @@ def row(outcome: Outcome) -> TokenRow | None:
     report: AttemptReport | None = outcome.report
     if report is None or report.agent is None or report.agent.row is None:
         return None
-    sampled = report.agent.row
+    sampled, top = report.agent.row, report.agent.row.top
     return TokenRow(
-        tokens=sampled.tokens, mask=sampled.mask, logprobs=sampled.logprobs, turn=sampled.turn
+        tokens=sampled.tokens,
+        mask=sampled.mask,
+        logprobs=sampled.logprobs,
+        turn=sampled.turn,
+        student_topk_counts=None if top is None else top.counts,
+        student_topk_token_ids=None if top is None else top.token_ids,
+        student_topk_logprobs=None if top is None else top.logprobs,
     )
+
+
+def without_row(outcome: Outcome, error: PayloadError) -> Outcome:
+    """The end of an attempt whose row was refused: what the model server gave it does not fit."""
+    report: AttemptReport = outcome.report
+    assert report.agent is not None  # the row came from there
+    agent = replace(report.agent, row=None, weight_versions=[])
+    message = f"the turns' values do not fit together: {error}; else it was {outcome.end.reason}"
+    failure = Failure(NoVerdictReason.MODEL_BAD_RESPONSE, message)
+    return Outcome(failure, replace(report, agent=agent))
 
 
 def conversation(outcome: Outcome) -> list[dict[str, Any]] | None:

@@ -11,9 +11,6 @@ from episode_operator.lifecycle.pods import MAIN_CONTAINER, PodView
 from episode_operator.sandbox.pod import verifier_container
 from episode_operator.sandbox.session import Session
 
-_RECONNECT_SECONDS = 180.0
-"""An API server that is upgraded is away for minutes, while the pod and its commands go on."""
-
 
 class Sessions:
     """Sessions with the agent's container and those that verify separately. Enter it first."""
@@ -24,11 +21,14 @@ class Sessions:
         http: aiohttp.ClientSession,
         namespace: str,
         pod: PodView,
+        *,
+        retry_seconds: float,
     ) -> None:
         self._connection = connection
         self._http = http
         self._namespace = namespace
         self._pod = pod
+        self._retry_seconds = retry_seconds
         self._open: dict[str, Session] = {}
         self._stack = AsyncExitStack()
 
@@ -66,7 +66,7 @@ class Sessions:
                     pod=self._pod.name,
                     container=container,
                     pod_uid=self._pod.uid,
-                    reconnect_seconds=_RECONNECT_SECONDS,
+                    reconnect_seconds=self._retry_seconds,
                 )
             )
         return self._open[container]

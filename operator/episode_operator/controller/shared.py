@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import aiohttp
 
 from episode_operator.controller.agents import AgentFactory
+from episode_operator.controller.distillation import Distiller
 from episode_operator.kube.client import KubernetesClient
+from episode_operator.results.objects import ObjectStore
 from episode_operator.sandbox.network import Cluster
 from episode_operator.sandbox.pod import SandboxSettings
 
@@ -17,6 +19,10 @@ class Shared:
     client: KubernetesClient
     http: aiohttp.ClientSession
     agents: AgentFactory
+    distiller: Distiller
     settings: SandboxSettings
     cluster: Cluster
     first_backoff_seconds: float
+    session_retry_seconds: float
+    """How long a session that was lost is opened again before its attempt has failed."""
+    store: ObjectStore | None

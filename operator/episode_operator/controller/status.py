@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from episode_operator.api.base import API_VERSION
+from episode_operator.api.distillation import DistillationState
 from episode_operator.api.episode import AttemptStatus, Condition, Episode, EpisodeStatus
 from episode_operator.api.reasons import ConditionType, Phase, Verdict
 from episode_operator.api.result import EpisodeResult
@@ -23,6 +24,8 @@ def _phase(conditions: list[Condition]) -> Phase:
     true = {c.type for c in conditions if c.status == "True"}
     if ConditionType.FINISHED in true:
         return Phase.FINISHED
+    if true & {ConditionType.VERIFIED, ConditionType.FAILED}:
+        return Phase.DISTILLING
     if ConditionType.AGENT_COMPLETED in true:
         return Phase.VERIFYING
     if ConditionType.SANDBOX_READY in true:
@@ -159,8 +162,22 @@ def next_attempt(
     )
 
 
-def finished(episode: Episode, result: EpisodeResult, now: datetime) -> EpisodeStatus:
-    """The result is written; its verdict goes into the status."""
+def not_stored(episode: Episode, message: str, now: datetime) -> EpisodeStatus:
+    """The object store does not take what the attempt, or the distillation after it, gave."""
+    distilling = episode.status.phase is Phase.DISTILLING
+    return with_condition(
+        episode.status,
+        ConditionType.DISTILLED if distilling else ConditionType.VERIFIED,
+        value=False,
+        reason="ResultNotStored",
+        message=f"{message}; trying again",
+        generation=episode.generation,
+        now=now,
+    )
+
+
+def verified(episode: Episode, result: EpisodeResult, now: datetime) -> EpisodeStatus:
+    """The result is written, and the pod is not needed any more."""
     spec = result.spec
     scored = spec.verdict is not Verdict.NO_VERDICT
     status = episode.status.model_copy(
@@ -172,14 +189,12 @@ def finished(episode: Episode, result: EpisodeResult, now: datetime) -> EpisodeS
             "turns": spec.counts.turns,
             "tokens": spec.counts.tokens,
             "result_name": result.metadata["name"],
-            "completion_time": now,
         }
     )
     values = {
         ConditionType.VERIFIED: scored,
         ConditionType.FAILED: not scored,
         ConditionType.SANDBOX_READY: False,
-        ConditionType.FINISHED: True,
     }
     for kind, value in values.items():
         status = with_condition(
@@ -188,6 +203,65 @@ def finished(episode: Episode, result: EpisodeResult, now: datetime) -> EpisodeS
             value=value,
             reason=spec.reason,
             message=spec.message,
+            generation=episode.generation,
+            now=now,
+        )
+    return status
+
+
+def distilling(episode: Episode, result: EpisodeResult, now: datetime) -> EpisodeStatus:
+    """The verdict is known; the teacher scores the turns."""
+    return with_condition(
+        verified(episode, result, now),
+        ConditionType.DISTILLED,
+        value=False,
+        reason="Distilling",
+        message="the teacher scores the turns",
+        generation=episode.generation,
+        now=now,
+    )
+
+
+def finished(episode: Episode, result: EpisodeResult, now: datetime) -> EpisodeStatus:
+    """Nothing is left to do; the result's verdict goes into the status."""
+    status = verified(episode, result, now).model_copy(update={"completion_time": now})
+    distilled = result.status.distillation
+    if distilled is not None:
+        status = with_condition(
+            status,
+            ConditionType.DISTILLED,
+            value=distilled.state is DistillationState.COMPLETED,
+            reason=distilled.state,
+            message=distilled.message,
+            generation=episode.generation,
+            now=now,
+        )
+    return with_condition(
+        status,
+        ConditionType.FINISHED,
+        value=True,
+        reason=result.spec.reason,
+        message=result.spec.message,
+        generation=episode.generation,
+        now=now,
+    )
+
+
+def finished_without_result(episode: Episode, message: str, now: datetime) -> EpisodeStatus:
+    """The result was deleted while it was distilled; its verdict is in the status already."""
+    status = episode.status.model_copy(update={"completion_time": now})
+    assert status.reason is not None  # written together with the result's name
+    conditions = (
+        (ConditionType.DISTILLED, False, "ResultDeleted"),
+        (ConditionType.FINISHED, True, status.reason),
+    )
+    for kind, value, reason in conditions:
+        status = with_condition(
+            status,
+            kind,
+            value=value,
+            reason=reason,
+            message=message,
             generation=episode.generation,
             now=now,
         )

@@ -9,6 +9,7 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Any
 
+from episode_operator.api.distillation import DistillationState
 from episode_operator.api.episode import Episode, EpisodeStatus
 from episode_operator.api.labels import (
     EPISODE_NAME,
@@ -24,6 +25,7 @@ from episode_operator.api.result import EpisodeResult
 from episode_operator.controller import events, metrics, results, status
 from episode_operator.controller.attempt import Attempt
 from episode_operator.controller.shared import Shared
+from episode_operator.controller.starts import Started
 from episode_operator.kube.client import (
     EPISODES,
     PODS,
@@ -37,6 +39,8 @@ from episode_operator.lifecycle.deadlines import backoff_seconds
 from episode_operator.lifecycle.outcome import Failure, Outcome
 from episode_operator.lifecycle.pods import PodView
 from episode_operator.results import writer
+from episode_operator.results.arrays import PayloadError
+from episode_operator.results.objects import ObjectStoreError
 from episode_operator.sandbox.errors import SessionSuperseded
 from episode_operator.sandbox.pod import build_pod
 from episode_operator.sandbox.policy import HostsNeedCilium, policies
@@ -62,6 +66,8 @@ class EpisodeTask:
         self._pods: list[Object] = []
         self._refusal: Outcome | None = None
         self._gone: dict[str, PodView] = {}
+        self._started: set[str] = set()
+        self._status_writing = asyncio.Lock()
 
     def wake(self) -> None:
         """Look again now."""
@@ -70,6 +76,12 @@ class EpisodeTask:
     def pod_gone(self, pod: Object) -> None:
         """A pod was deleted; what it was last says why, where Kubernetes itself took it away."""
         self._gone[pod["metadata"]["uid"]] = pods.view(pod, gone=True)
+
+    def sandbox_started(self, start: Started) -> None:
+        """A pod's sandbox has started, maybe of this Episode."""
+        if (start.namespace, start.pod) == (self.episode.namespace, self.episode.status.pod_name):
+            self._started.add(start.pod_uid)
+            self.wake()
 
     async def run(self) -> None:
         """Perform steps until nothing is left to do."""
@@ -96,7 +108,7 @@ class EpisodeTask:
             PODS, episode.namespace, labels={EPISODE_UID: episode.uid}
         )
         pod = next((p for p in self._pods if not self._is_stale(p)), None)
-        view = pods.view(pod) if pod is not None else await self._last_words()
+        view = self._view(pod) if pod is not None else await self._last_words()
         return step.Observed(
             now=time.time(),
             created=episode.created.timestamp(),
@@ -106,7 +118,15 @@ class EpisodeTask:
             driving=self._driver is not None and not self._driver.done(),
             outcome=self._outcome(),
             published=self._result is not None,
+            distilled=episode.spec.distillation is None
+            or (self._result is not None and self._result.status.distillation is not None),
         )
+
+    def _view(self, pod: Object) -> PodView:
+        view = pods.view(pod, started=pod["metadata"]["uid"] in self._started)
+        if self._attempt is not None:
+            self._attempt.pod_seen(view)
+        return view
 
     async def _last_words(self) -> PodView | None:
         """The recorded pod as the watch saw it last, if it is gone; a watch may lag behind."""
@@ -153,8 +173,12 @@ class EpisodeTask:
                 await self._delete_pods()
             case step.Publish(outcome):
                 await self._publish(outcome)
+            case step.Distill():
+                await self._distill()
             case step.Finish():
                 await self._finish()
+            case step.FinishWithoutResult():
+                await self._finish_without_result()
             case step.DeleteEpisode():
                 await self._client.delete(
                     EPISODES, self.episode.namespace, self.episode.name, uid=self.episode.uid
@@ -232,8 +256,6 @@ class EpisodeTask:
             await self._wait(None)
 
     async def _drive(self, pod: PodView) -> None:
-        await self._apply(status.ready(self.episode, pod, status.utc_now()))
-        await self._event("SandboxReady", f"pod {pod.name} runs")
         self._attempt = Attempt(
             self._shared,
             self.episode,
@@ -241,14 +263,21 @@ class EpisodeTask:
             on_agent_end=self._agent_completed,
             on_warning=self._warning,
         )
-        self._driver = asyncio.create_task(self._attempt.run(), name=f"drive-{self.episode.name}")
+        async with self._status_writing:
+            # The session opens while this is written.
+            self._driver = asyncio.create_task(
+                self._attempt.run(), name=f"drive-{self.episode.name}"
+            )
+            await self._apply(status.ready(self.episode, pod, status.utc_now()))
+        await self._event("SandboxReady", f"pod {pod.name} runs")
 
     async def _agent_completed(self, end: str, turns: int, message: str) -> None:
-        await self._apply(
-            status.agent_completed(
-                self.episode, end=end, turns=turns, message=message, now=status.utc_now()
+        async with self._status_writing:
+            await self._apply(
+                status.agent_completed(
+                    self.episode, end=end, turns=turns, message=message, now=status.utc_now()
+                )
             )
-        )
         await self._event("AgentCompleted", f"{end} after {turns} turns")
 
     async def _warning(self, reason: str, message: str) -> None:
@@ -289,15 +318,49 @@ class EpisodeTask:
             outcome = replace(outcome, report=self._attempt.report())
         episode = self.episode
         group = {GROUP_NAME: label_value(episode.spec.group.name)} if (episode.spec.group) else {}
-        await writer.write(
-            self._client,
-            name=unique_name(episode.name, episode.uid),
-            namespace=episode.namespace,
-            labels={EPISODE_UID: episode.uid, EPISODE_NAME: label_value(episode.name), **group},
-            spec=results.spec(episode, outcome, status.utc_now()),
-            row=results.row(outcome),
-            conversation=results.conversation(outcome),
-            artifacts=results.artifacts(outcome),
+        ended = status.utc_now()
+        while True:
+            try:
+                await writer.write(
+                    self._client,
+                    name=unique_name(episode.name, episode.uid),
+                    namespace=episode.namespace,
+                    labels={
+                        EPISODE_UID: episode.uid,
+                        EPISODE_NAME: label_value(episode.name),
+                        **group,
+                    },
+                    spec=results.spec(episode, outcome, ended),
+                    row=results.row(outcome),
+                    conversation=results.conversation(outcome),
+                    artifacts=results.artifacts(outcome),
+                    store=self._shared.store,
+                )
+                return
+            except ObjectStoreError as error:
+                await self._not_stored(error)
+            except PayloadError as error:
+                outcome = results.without_row(outcome, error)
+
+    async def _not_stored(self, error: ObjectStoreError) -> None:
+        """Say so and wait: it is nobody's failure, and what the attempt gave is kept."""
+        message = str(error)
+        await self._apply(status.not_stored(self.episode, message, status.utc_now()))
+        await self._event("ResultNotStored", message, warning=True)
+        await asyncio.sleep(_RECHECK_SECONDS)
+
+    async def _distill(self) -> None:
+        assert self._result is not None  # lifecycle distils only what is published
+        await self._apply(status.distilling(self.episode, self._result, status.utc_now()))
+        self._result = await self._shared.distiller.run(
+            self.episode, self._result, not_stored=self._not_stored
+        )
+        told = self._result.status.distillation
+        assert told is not None  # it was just written
+        await self._event(
+            f"Distillation{told.state}",
+            told.message,
+            warning=told.state is DistillationState.FAILED,
         )
 
     async def _finish(self) -> None:
@@ -310,6 +373,17 @@ class EpisodeTask:
             spec.reason,
             f"{spec.verdict}{reward}: {spec.message or spec.reason}",
             warning=spec.verdict is Verdict.NO_VERDICT,
+        )
+
+    async def _finish_without_result(self) -> None:
+        told = self.episode.status
+        message = (
+            f"EpisodeResult {told.result_name} or a part of it was deleted while it was distilled"
+        )
+        await self._apply(status.finished_without_result(self.episode, message, status.utc_now()))
+        metrics.EPISODES_FINISHED.labels(told.verdict, told.reason).inc()
+        await self._event(
+            "ResultDeleted", f"{told.verdict}, {told.reason}: {message}", warning=True
         )
 
 

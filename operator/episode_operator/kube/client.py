@@ -5,7 +5,7 @@ TLS still come from it (kube/connection.py).
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
@@ -22,6 +22,8 @@ Object = dict[str, Any]
 _RETRIED = frozenset({429, 500, 502, 503, 504})
 _ATTEMPTS = 6
 _REQUEST_SECONDS = 60
+_WATCH_SECONDS = 300
+_WATCH_LINE_BYTES = 4 << 20
 _PAGE = 500
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -93,8 +95,9 @@ def _retry(error: Exception) -> bool:
 class KubernetesClient:
     """Requests to one API server over one connection pool; safe for concurrent use.
 
-    Every request is retried with back-off on connection loss, 429 and 5xx, so callers send only
-    requests that are safe to repeat: creations of fixed names, applies and deletions.
+    Watches hold a connection each, outside of the pool. Every request is retried with back-off on
+    connection loss, 429 and 5xx, so callers send only requests that are safe to repeat: creations
+    of fixed names, applies and deletions.
     """
 
     def __init__(self, connection: KubernetesConnection) -> None:
@@ -102,6 +105,10 @@ class KubernetesClient:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=connection.ssl or True, limit=64),
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
+        )
+        self._watches = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=connection.ssl or True, limit=0),
+            timeout=aiohttp.ClientTimeout(total=_WATCH_SECONDS + _REQUEST_SECONDS),
         )
 
     async def __aenter__(self) -> Self:
@@ -111,7 +118,8 @@ class KubernetesClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connection pool."""
+        """Close all connections."""
+        await self._watches.close()
         await self._session.close()
 
     async def request(
@@ -202,6 +210,47 @@ class KubernetesClient:
             if not token:
                 return items
             parameters["continue"] = token
+
+    async def watch(
+        self, resource: Resource, namespace: str | None, *, fields: str
+    ) -> AsyncIterator[Object]:
+        """Objects as they are made and changed from now on, until the server ends the watch.
+
+        It does so after some minutes, and what happens before the next watch is not told: for what
+        is only a hint.
+
+        Args:
+            fields: a field selector.
+
+        Raises:
+            ApiError: the server refused it, was lost, or sent no JSON.
+        """
+        path, selected = resource.path(namespace), {"fieldSelector": fields}
+        now = await self.request("GET", path, params={"limit": "1", **selected})
+        follow = {
+            "watch": "true",
+            "resourceVersion": now["metadata"]["resourceVersion"],
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        try:
+            async with self._watches.get(
+                self.connection.base_url + path,
+                params={**follow, **selected},
+                headers=await self.connection.headers(),
+                server_hostname=self.connection.server_hostname,
+                proxy=self.connection.proxy,
+                read_bufsize=_WATCH_LINE_BYTES,
+            ) as response:
+                if response.status >= HTTPStatus.BAD_REQUEST:
+                    raise _error(response.status, await response.read())
+                async for line in response.content:
+                    event = orjson.loads(line)
+                    if event["type"] == "ERROR":
+                        return
+                    if event["type"] != "DELETED":
+                        yield event["object"]
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            raise ApiError(0, "Unreachable", f"watch {path}: {error!r}") from error
 
     async def create(self, resource: Resource, body: Object) -> Object:
         """Create the object.

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
 from kubernetes.aio import config as kubernetes_config
 from kubernetes.aio.client import Configuration
 
@@ -60,11 +61,14 @@ async def load() -> KubernetesConnection:
 
 async def _from_kubeconfig(path: str) -> KubernetesConnection:
     configuration = Configuration()
-    loader = await kubernetes_config.load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=path,
-        client_configuration=configuration,
-        persist_config=False,
-    )
+    try:
+        loader = await kubernetes_config.load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=path,
+            client_configuration=configuration,
+            persist_config=False,
+        )
+    except (TypeError, yaml.YAMLError) as error:  # as the loader meets what is no mapping
+        raise kubernetes_config.ConfigException(f"{path} is no kubeconfig: {error}") from error
     refresh = _Refresh(lambda: loader.load_and_set(configuration))
 
     async def headers() -> dict[str, str]:

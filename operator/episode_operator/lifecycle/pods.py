@@ -30,7 +30,13 @@ _ABSENT_IMAGE = ("not found", "manifest unknown", "does not exist", "name unknow
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What the lifecycle needs to know of a pod; times in seconds since the epoch."""
+    """What the lifecycle needs to know of a pod; times in seconds since the epoch.
+
+    Attributes:
+        running: the task's container runs; the rest of it may be known a little later.
+        image_id: its image as the node resolved it.
+        started: when it started.
+    """
 
     name: str
     uid: str
@@ -61,8 +67,6 @@ def _terminated(status: dict[str, Any]) -> Failure | None:
             f"container {status['name']} passed its memory limit; "
             "raise sandbox.resources.memory if the task needs more",
         )
-    if status["name"] == RUNNER_CONTAINER and state.get("exitCode") == 0:
-        return None
     detail = state.get("message") or state.get("reason") or "no message"
     return Failure(
         _container_reason(status),
@@ -84,6 +88,17 @@ def _restarted(status: dict[str, Any]) -> Failure | None:
         NoVerdictReason.SIDECAR_FAILED,
         f"container {status['name']} ended with exit code {last.get('exitCode')} and was "
         f"restarted: {last.get('message') or last.get('reason') or 'no message'}",
+    )
+
+
+def _pull(status: dict[str, Any]) -> Failure | None:
+    """A pull that has failed, and that the kubelet will try again."""
+    state = status.get("state", {}).get("waiting", {})
+    if state.get("reason") not in _PULL_WAITING:
+        return None
+    return Failure(
+        NoVerdictReason.IMAGE_PULL_FAILED,
+        f"image {status['image']}: {state.get('message') or state['reason']}",
     )
 
 
@@ -143,10 +158,21 @@ def _pod_ended(pod: dict[str, Any], container: Failure | None) -> Failure:
             return container or Failure(NoVerdictReason.POD_LOST, lost)
 
 
+def _without_runner(pod: dict[str, Any]) -> Failure | None:
+    """Why the runner's container does not start: then those whose program it brings end at once.
+
+    The kubelet starts them all the same, and never again.
+    """
+    runner = (s for s in _statuses(pod) if s["name"] == RUNNER_CONTAINER)
+    return next((f for s in runner if (f := _cannot_start(s) or _pull(s))), None)
+
+
 def _failure(pod: dict[str, Any], *, gone: bool) -> Failure | None:
     ended = [f for s in _statuses(pod) if (f := _terminated(s) or _restarted(s))]
     out_of_memory = [f for f in ended if f.reason is NoVerdictReason.OOM_KILLED]
     container = next(iter([*out_of_memory, *ended]), None)
+    if container is not None and not out_of_memory:
+        container = _without_runner(pod) or container
     if out_of_memory:
         return container
     taken_away = _lost(pod) or _disruption(pod)
@@ -170,13 +196,9 @@ def _lost(pod: dict[str, Any]) -> Failure | None:
 
 def _waiting(pod: dict[str, Any]) -> Failure:
     """What the pod waits for, as the failure it is if the start deadline passes."""
-    for status in _statuses(pod):
-        state = status.get("state", {}).get("waiting", {})
-        if state.get("reason") in _PULL_WAITING:
-            return Failure(
-                NoVerdictReason.IMAGE_PULL_FAILED,
-                f"image {status['image']}: {state.get('message') or state['reason']}",
-            )
+    pull = next((failure for s in _statuses(pod) if (failure := _pull(s))), None)
+    if pull is not None:
+        return pull
     for condition in pod.get("status", {}).get("conditions", []):
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return Failure(
@@ -193,10 +215,14 @@ def _waiting(pod: dict[str, Any]) -> Failure:
     return Failure(NoVerdictReason.START_DEADLINE_EXCEEDED, why)
 
 
-def view(pod: dict[str, Any], *, gone: bool = False) -> PodView:
+def view(pod: dict[str, Any], *, started: bool = False, gone: bool = False) -> PodView:
     """The view of a pod as the API server gives it, or of one that is gone, as it was last.
 
     Source of the reasons: kubelet's container waiting reasons and pod status reasons.
+
+    Args:
+        started: the kubelet has told by an event that the task's container started. It does so at
+            once, and says the same in the pod's status up to a second later.
     """
     main = next((s for s in _statuses(pod) if s["name"] == MAIN_CONTAINER), {})
     running = main.get("state", {}).get("running")
@@ -205,7 +231,7 @@ def view(pod: dict[str, Any], *, gone: bool = False) -> PodView:
         name=metadata["name"],
         uid=metadata["uid"],
         created=_seconds(metadata["creationTimestamp"]),
-        running=running is not None,
+        running=started or running is not None,
         failure=_failure(pod, gone=gone),
         waiting=_waiting(pod),
         image_id=main.get("imageID") or None,

@@ -28,6 +28,8 @@ class Observed:
     outcome: Outcome | None = None
     published: bool = False
     """The EpisodeResult exists, with all its parts."""
+    distilled: bool = False
+    """The EpisodeResult tells what distillation gave, or the spec asks for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +76,18 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class Distill:
+    """Score the recorded turns, and write what that gave into the EpisodeResult's status."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """Write the result's verdict into the status and set Finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishWithoutResult:
+    """Set Finished with the verdict that the status has already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +110,9 @@ Action = (
     | Drive
     | NextAttempt
     | Publish
+    | Distill
     | Finish
+    | FinishWithoutResult
     | Wait
     | Done
 )
@@ -220,7 +234,17 @@ TABLE: tuple[Row, ...] = (
         lambda s, o: o.published and o.stale_pods,
         lambda s, o: DeletePods(),
     ),
+    Row(
+        "result written, not distilled",
+        lambda s, o: o.published and not o.distilled,
+        lambda s, o: Distill(),
+    ),
     Row("result written", lambda s, o: o.published, lambda s, o: Finish()),
+    Row(
+        "result was written, and deleted",
+        lambda s, o: o.status.result_name is not None,
+        lambda s, o: FinishWithoutResult(),
+    ),
     Row("episode deadline passed", _overdue, _publish_overdue),
     Row("attempt failed", lambda s, o: attempt_failure(s, o) is not None, _failed),
     Row("attempt scored", lambda s, o: o.outcome is not None, _scored),

@@ -5,7 +5,8 @@ loop uses. Failures are a `ModelError` each (infrastructure, never a score), exc
 which is a natural end.
 """
 
-from episode_operator.model.capabilities import Capabilities, detect
+from episode_operator.model.calls import MalformedCall, ToolCall
+from episode_operator.model.capabilities import Capabilities, detect, require_unchanged
 from episode_operator.model.client import Message, ServedModel, VllmClient
 from episode_operator.model.conversation import Conversation
 from episode_operator.model.errors import (
@@ -13,6 +14,7 @@ from episode_operator.model.errors import (
     ContextLimit,
     ModelBadRequest,
     ModelBadResponse,
+    ModelChanged,
     ModelError,
     ModelNotFound,
     ModelOverloaded,
@@ -22,13 +24,19 @@ from episode_operator.model.errors import (
     RawLogprobs,
     RenderMismatch,
     ScaleOutDisabled,
+    Stale,
+    TeacherMismatch,
+    WeightsUnlabeled,
 )
-from episode_operator.model.hermes import MalformedCall, ToolCall
-from episode_operator.model.parsing import ToolForm
+from episode_operator.model.parsing import Reader, ToolForm
 from episode_operator.model.sampling import SamplingConfig
+from episode_operator.model.scores import Scores
+from episode_operator.model.scoring import Scorer, ScoringCapabilities, detect_scoring
 from episode_operator.model.special import SpecialTokens
-from episode_operator.model.tokens import TokenBuffer, TokenRow
+from episode_operator.model.tokens import TokenBuffer, TokenRow, TopTokens
 from episode_operator.model.turn import SampledTurn
+from episode_operator.model.versions import WeightVersions
+from episode_operator.model.waiting import Waiting
 from episode_operator.model.wire import VersionSpan
 
 __all__ = [
@@ -40,6 +48,7 @@ __all__ = [
     "Message",
     "ModelBadRequest",
     "ModelBadResponse",
+    "ModelChanged",
     "ModelError",
     "ModelNotFound",
     "ModelOverloaded",
@@ -47,17 +56,29 @@ __all__ = [
     "ModelUnauthorized",
     "ModelUnavailable",
     "RawLogprobs",
+    "Reader",
     "RenderMismatch",
     "SampledTurn",
     "SamplingConfig",
     "ScaleOutDisabled",
+    "Scorer",
+    "Scores",
+    "ScoringCapabilities",
     "ServedModel",
     "SpecialTokens",
+    "Stale",
+    "TeacherMismatch",
     "TokenBuffer",
     "TokenRow",
     "ToolCall",
     "ToolForm",
+    "TopTokens",
     "VersionSpan",
     "VllmClient",
+    "Waiting",
+    "WeightVersions",
+    "WeightsUnlabeled",
     "detect",
+    "detect_scoring",
+    "require_unchanged",
 ]

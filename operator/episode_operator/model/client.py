@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from episode_operator.model.errors import ModelBadResponse, ModelNotFound
 from episode_operator.model.transport import Transport
+from episode_operator.model.versions import WeightVersions
 from episode_operator.model.wire import Generated, finite_logprob, parse_generated, token_ids_of
 
 Message = Mapping[str, Any]
@@ -19,10 +20,14 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ServedModel:
-    """A model the server lists; prompt and answer together have at most `max_model_len` tokens."""
+    """A model the server lists; prompt and answer together have at most `max_model_len` tokens.
+
+    `root` is where its weights were loaded from; None for an adapter, which may be loaded anew.
+    """
 
     name: str
     max_model_len: int
+    root: str | None
 
 
 class VllmClient:
@@ -40,8 +45,11 @@ class VllmClient:
         request_timeout: float = 600.0,
         retry_budget: float = 300.0,
         api_key: str | None = None,
+        versions: WeightVersions | None = None,
     ) -> None:
         self.model = model
+        self.versions = versions or WeightVersions()
+        """The labels that the server's weights had so far; may be shared by its clients."""
         self.seen_weights: str | None = None
         """Label of the weights that the newest sample came from; None where there is no label."""
         self._http = Transport(
@@ -78,14 +86,16 @@ class VllmClient:
         data = (await self._http.call("GET", "/v1/models")).get("data")
         if not isinstance(data, list):
             raise ModelBadResponse("/v1/models lists no models")
-        lengths = {one.get("id"): one.get("max_model_len") for one in data if isinstance(one, dict)}
-        if self.model not in lengths:
-            names = ", ".join(sorted(str(name) for name in lengths)) or "none"
+        models = {one.get("id"): one for one in data if isinstance(one, dict)}
+        if self.model not in models:
+            names = ", ".join(sorted(str(name) for name in models)) or "none"
             raise ModelNotFound(f"no model {self.model!r} on {self.endpoint}; there are: {names}")
-        length = lengths[self.model]
+        card = models[self.model]
+        length = card.get("max_model_len")
         if type(length) is not int or length < 2:
             raise ModelBadResponse(f"max_model_len of {self.model!r} is {length!r}")
-        return ServedModel(name=self.model, max_model_len=length)
+        root = None if card.get("parent") else card.get("root")
+        return ServedModel(name=self.model, max_model_len=length, root=root)
 
     async def weight_version(self) -> str | None:
         """The label of the weights in use; None where the server does not tell.
@@ -94,7 +104,15 @@ class VllmClient:
         the version with each sample.
         """
         answer = await self._http.optional("GET", "/weight_info")
-        return None if answer is None else _text(answer, "weight_version")
+        if answer is None:
+            return None
+        label = _text(answer, "weight_version")
+        self.versions.see(label)
+        return label
+
+    async def paused(self) -> bool:
+        """Whether the server puts off all requests; False where it does not tell."""
+        return await self._http.paused()
 
     async def render(
         self,
@@ -144,8 +162,9 @@ class VllmClient:
             body["request_id"] = request_id
         answer = await self._http.call("POST", "/inference/v1/generate", body)
         sampled = parse_generated(answer, top_count=params["logprobs"])
-        if sampled.versions:
-            self.seen_weights = sampled.versions[-1].version
+        for span in sampled.versions:
+            self.versions.see(span.version)
+            self.seen_weights = span.version
         return sampled
 
     async def score(self, token_ids: Sequence[int]) -> NDArray[np.float32]:
@@ -172,6 +191,24 @@ class VllmClient:
             value = (entry.get(str(ids[position])) or {}).get("logprob")
             values[position - 1] = finite_logprob(value, what=f"prompt_logprobs[{position}]")
         return values
+
+    async def score_prompt(
+        self,
+        token_ids: Sequence[int],
+        *,
+        params: Mapping[str, Any],
+        cache_salt: str | None = None,
+    ) -> bytes:
+        """The raw answer, large, to a request that tells about its prompt; see `scoring`."""
+        sampling = {"max_tokens": 1, "temperature": 0.0, "detokenize": False, **params}
+        body: dict[str, Any] = {
+            "model": self.model,
+            "token_ids": list(token_ids),
+            "sampling_params": sampling,
+        }
+        if cache_salt is not None:
+            body["cache_salt"] = cache_salt
+        return await self._http.call_raw("POST", "/inference/v1/generate", body)
 
     async def tokenize(self, text: str) -> list[int]:
         """Ids of plain text, with no special token added; text of special tokens becomes these."""

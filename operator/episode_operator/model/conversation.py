@@ -15,11 +15,11 @@ from typing import Any
 
 import orjson
 
+from episode_operator.model.calls import THINK_OPEN
 from episode_operator.model.capabilities import Capabilities
 from episode_operator.model.client import Message, VllmClient
 from episode_operator.model.errors import ContextLengthExceeded, ContextLimit, ModelBadResponse
-from episode_operator.model.hermes import THINK_OPEN, ParsedTurn, parse_turn
-from episode_operator.model.parsing import ToolForm, parse_on_server
+from episode_operator.model.parsing import parse
 from episode_operator.model.rendering import Renderer
 from episode_operator.model.sampler import Sampler
 from episode_operator.model.sampling import SamplingConfig, require_usable_logprobs
@@ -54,8 +54,9 @@ class Conversation:
         template_arguments: Mapping[str, Any] | None,
         specials: SpecialTokens | None,
     ) -> None:
-        require_usable_logprobs(sampling, mode=capabilities.logprobs_mode)
         self._client = client
+        self._sampling = sampling
+        self._logprobs_mode = capabilities.logprobs_mode
         self._limit = capabilities.prompt_limit
         self._tool_form = capabilities.tool_form
         self._tools = tools
@@ -102,13 +103,13 @@ class Conversation:
             template_arguments=template_arguments,
             specials=specials,
         )
+        conversation._require_usable_logprobs()
         try:
             ids = await conversation._renderer.first(messages)
         except ContextLengthExceeded as error:
             raise ContextLimit(used=0, needed=None, limit=conversation._limit) from error
         if len(ids) > conversation._limit:
             raise ContextLimit(used=0, needed=len(ids), limit=conversation._limit)
-        tail = await client.detokenize(ids[-_TAIL:])
         conversation._add(
             {
                 "kind": "start",
@@ -116,7 +117,7 @@ class Conversation:
                 "tools": list(tools),
                 "template_arguments": template_arguments,
                 "ids": ids,
-                "reasoning_open": tail.rstrip().endswith(THINK_OPEN),
+                "reasoning_open": await conversation._opens_reasoning(ids),
             }
         )
         return conversation
@@ -169,11 +170,6 @@ class Conversation:
         return len(self._buffer)
 
     @property
-    def context_left(self) -> int:
-        """Tokens that can still be inserted with room left to sample one; never negative."""
-        return max(0, self._limit - len(self._buffer))
-
-    @property
     def prompt_ids(self) -> list[int]:
         """The ids so far, a copy: what the next turn is sampled after, once it was appended to."""
         return self._buffer.ids
@@ -184,6 +180,7 @@ class Conversation:
             raise RuntimeError("append the answer to the last turn before sampling the next")
         if len(self._buffer) > self._limit:
             raise ContextLimit(used=len(self._buffer), needed=0, limit=self._limit)
+        self._require_usable_logprobs()
         index = self._buffer.turns
         sampled = await self._sampler.turn(self._buffer.ids, index=index)
         finish: FinishReason = "stop" if sampled.finish_reason == "stop" else "length"
@@ -199,10 +196,23 @@ class Conversation:
             versions=sampled.versions,
             top=sampled.top,
             text=text,
-            parsed=await self._parsed(text, spoken, ended=finish == "stop"),
+            parsed=await parse(
+                self._client,
+                self._tool_form,
+                text=text,
+                token_ids=spoken,
+                ended=finish == "stop",
+                reasoning_open=self._reasoning_open,
+                prompt=self._buffer.ids,
+                messages=self.messages,
+                tools=self._tools,
+            ),
         )
         self._add({"kind": "turn", **turn_to_record(turn)})
         return turn
+
+    def _require_usable_logprobs(self) -> None:
+        require_usable_logprobs(self._sampling, mode=self._logprobs_mode)
 
     async def append(self, messages: Sequence[Message]) -> int:
         """Add what follows the last turn (all of its tool results, or a user message) and open the
@@ -220,19 +230,20 @@ class Conversation:
             raise ContextLimit(used=used, needed=None, limit=self._limit) from error
         if used + len(ids) > self._limit:
             raise ContextLimit(used=used, needed=len(ids), limit=self._limit)
-        self._add({"kind": "append", "messages": list(messages), "ids": ids})
+        self._add(
+            {
+                "kind": "append",
+                "messages": list(messages),
+                "ids": ids,
+                "reasoning_open": await self._opens_reasoning(ids),
+            }
+        )
         return len(ids)
 
-    async def _parsed(self, text: str, spoken: list[int], *, ended: bool) -> ParsedTurn:
-        if self._tool_form is ToolForm.HERMES or not ended or not self._tools:
-            return parse_turn(text, reasoning_open=self._reasoning_open)
-        return await parse_on_server(
-            self._client,
-            prompt=self._buffer.ids,
-            token_ids=spoken,
-            messages=self.messages,
-            tools=self._tools,
-        )
+    async def _opens_reasoning(self, ids: Sequence[int]) -> bool:
+        """Whether a turn after `ids` begins inside `<think>`: a template may open only some so."""
+        tail = await self._client.detokenize(ids[-_TAIL:])
+        return tail.rstrip().endswith(THINK_OPEN)
 
     def row(self) -> TokenRow:
         """The row so far."""
@@ -254,7 +265,7 @@ class Conversation:
         kind = record["kind"]
         if kind == "turn":
             turn = turn_from_record(record, index=self._buffer.turns)
-            self._buffer.sample(turn.token_ids, turn.logprobs, turn.versions)
+            self._buffer.sample(turn.token_ids, turn.logprobs, turn.versions, top=turn.top)
             self.messages.append(turn.message())
             self.pending = turn
         elif kind in ("start", "append"):

@@ -48,15 +48,21 @@ class ModelBadResponse(ModelError):
     reason = "ModelBadResponse"
 
 
+class ModelChanged(ModelError):
+    """The server was started anew with other options: this conversation cannot go on there."""
+
+    reason = "ModelChanged"
+
+
 class ModelBadRequest(ModelError):
-    """The server refused the request (400, 422)."""
+    """The server refused the request (400, 422), or does not implement it (501)."""
 
     reason = "ModelBadRequest"
     permanent = True
 
 
 class ModelUnauthorized(ModelError):
-    """The server wants another credential (401)."""
+    """The server, or a gateway before it, wants another credential (401, 403)."""
 
     reason = "ModelUnauthorized"
     permanent = True
@@ -83,10 +89,30 @@ class RawLogprobs(ModelError):
     permanent = True
 
 
+class WeightsUnlabeled(ModelError):
+    """The server does not tell the version of its weights, and a limit counts versions."""
+
+    reason = "WeightsUnlabeled"
+    permanent = True
+
+
+class Stale(ModelError):
+    """The weights that sampled the first token are older than the Episode allows."""
+
+    reason = "Stale"
+
+
 class RenderMismatch(ModelError):
     """The chat template does not allow to tell what is new in a prompt."""
 
     reason = "RenderMismatch"
+    permanent = True
+
+
+class TeacherMismatch(ModelError):
+    """The teacher has another vocabulary than the policy, or its server lacks what is asked for."""
+
+    reason = "TeacherMismatch"
     permanent = True
 
 

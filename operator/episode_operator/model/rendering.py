@@ -27,20 +27,30 @@ def common_suffix(first: Sequence[int], second: Sequence[int]) -> list[int]:
     return list(first[len(first) - length :])
 
 
-def after_turn(suffix: Sequence[int], *, last: int | None, end_token: int | None) -> list[int]:
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> list[int]:
+    """The longest list of ids that both begin with."""
+    return common_suffix(first[::-1], second[::-1])[::-1]
+
+
+def after_turn(
+    suffix: Sequence[int], *, closing: Sequence[int], last: int | None, end_token: int | None
+) -> list[int]:
     """Of `suffix`, what follows an assistant's text, the part that a turn has not sampled itself.
 
-    `last` is the id that ended the turn, None when the turn was cut off. A turn that sampled its
-    end is followed by what stands behind it; one that did not by the template's own end token too.
-    That covers templates whose turns end with the next role's token as well.
+    `closing` is what follows it where the conversation ends there. `last` is the id that ended the
+    turn, None when the turn was cut off. A turn that ended by itself is closed: by the id that it
+    sampled, which stands in the place of the template's end token if it is another
+    (`<|eom_id|>`). A turn that was cut off gets the template's.
     """
-    if last is not None and last in suffix:
-        return list(suffix[suffix.index(last) + 1 :])
-    if end_token is not None:
-        if end_token not in suffix:
-            raise RenderMismatch("the chat template writes no end token after this assistant turn")
-        return list(suffix[suffix.index(end_token) :])
-    return list(suffix)
+    end = list(common_prefix(suffix, closing))
+    if end_token is None:  # the next role's token ends a turn
+        end = list(suffix[: len(end) + 1])
+        return list(suffix if last not in end else suffix[end.index(last) + 1 :])
+    if end_token not in end:
+        raise RenderMismatch("the chat template writes no end token after this assistant turn")
+    if last is None:
+        return list(suffix[end.index(end_token) :])
+    return list(suffix[end.index(last if last in end else end_token) + 1 :])
 
 
 class Renderer:
@@ -63,6 +73,7 @@ class Renderer:
         self._tools = tools
         self._template_arguments = template_arguments
         self._specials = specials if specials is not None else SpecialTokens(client)
+        self._plain_closing: list[int] | None = None
 
     async def first(self, messages: Sequence[Message]) -> list[int]:
         """Ids of the whole first prompt."""
@@ -89,33 +100,64 @@ class Renderer:
     async def _following(
         self, messages: Sequence[Message], *, last: int | None, calls: Sequence[Mapping[str, Any]]
     ) -> list[int]:
-        def behind(answer: str, new: Sequence[Message]) -> list[Message]:
-            assistant: dict[str, Any] = {"role": "assistant", "content": answer}
-            if calls:
-                assistant["tool_calls"] = list(calls)
-            return [{"role": "user", "content": "Hello."}, assistant, *new]
+        async def behind(new: Sequence[Message]) -> list[int]:
+            return await self._behind_answer(calls, new, generation_prompt=True)
 
-        async def render(new: Sequence[Message]) -> list[int]:
-            return await self._render(behind(PLACEHOLDERS[0], new))
+        return after_turn(
+            await self._specials.neutralised(await behind(messages), messages, behind),
+            closing=await self._closing(calls),
+            last=last,
+            end_token=self._end_token,
+        )
 
+    async def _closing(self, calls: Sequence[Mapping[str, Any]]) -> list[int]:
+        """What stands behind an answer that nothing follows."""
+        if not calls and self._plain_closing is not None:
+            return self._plain_closing
+        closing = await self._behind_answer(calls, (), generation_prompt=False)
+        if not calls:
+            self._plain_closing = closing
+        return closing
+
+    async def _behind_answer(
+        self,
+        calls: Sequence[Mapping[str, Any]],
+        messages: Sequence[Message],
+        *,
+        generation_prompt: bool,
+    ) -> list[int]:
+        """What stands behind an answer with `calls` that `messages` follow."""
         first, second = await asyncio.gather(
-            render(messages), self._render(behind(PLACEHOLDERS[1], messages))
+            *(
+                self._render(
+                    _dialogue(answer, calls, messages), generation_prompt=generation_prompt
+                )
+                for answer in PLACEHOLDERS
+            )
         )
         suffix = common_suffix(first, second)
-        if not suffix or len(suffix) == len(first):
+        if len(suffix) == len(first) or (generation_prompt and not suffix):
             raise RenderMismatch("the chat template does not render the assistant's text")
-        offset = len(first) - len(suffix)
+        return suffix
 
-        async def render_suffix(new: Sequence[Message]) -> list[int]:
-            return (await render(new))[offset:]
-
-        harmless = await self._specials.neutralised(suffix, messages, render_suffix)
-        return after_turn(harmless, last=last, end_token=self._end_token)
-
-    async def _render(self, messages: Sequence[Message]) -> list[int]:
+    async def _render(
+        self, messages: Sequence[Message], *, generation_prompt: bool = True
+    ) -> list[int]:
         return await self._client.render(
-            messages, tools=self._tools, template_arguments=self._template_arguments
+            messages,
+            tools=self._tools,
+            template_arguments=self._template_arguments,
+            generation_prompt=generation_prompt,
         )
+
+
+def _dialogue(
+    answer: str, calls: Sequence[Mapping[str, Any]], new: Sequence[Message]
+) -> list[Message]:
+    assistant: dict[str, Any] = {"role": "assistant", "content": answer}
+    if calls:
+        assistant["tool_calls"] = list(calls)
+    return [{"role": "user", "content": "Hello."}, assistant, *new]
 
 
 def _placeholder_calls(messages: Sequence[Message]) -> list[dict[str, Any]]:

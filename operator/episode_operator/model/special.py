@@ -110,14 +110,14 @@ def _break_all(content: str, specials: Sequence[SpecialText]) -> str:
 
 
 def _locate(
-    ids: Sequence[int], probe: Sequence[int], specials: Sequence[SpecialText]
+    ids: list[int], probe: list[int], specials: Sequence[SpecialText]
 ) -> Mapping[int, tuple[int, ...]]:
     """Where in `ids` the special ids of one message's content stand.
 
-    `probe` is the same prompt with that content's special texts broken. The two run apart at or
-    before the first of them, and no special id lies between: a special text always cuts what is
-    around it. From there on the content's special ids follow in order, with none of the template's
-    in between.
+    `probe` is the same prompt with that content's special texts broken. The two differ only around
+    these: a special text always cuts what is around it. So of the ids between the first difference
+    and the last, exactly the content's are special. More of them show that something else differs,
+    such as the template's date at midnight.
     """
     missing = Counter(ids)
     missing.subtract(Counter(probe))
@@ -125,17 +125,24 @@ def _locate(
     counts: dict[Any, int] = {token_id: missing[token_id] for token_id in wanted}
     if not any(counts.values()):
         return {}  # the template escapes the content: nothing special came of it
-    if counts != dict(wanted):
+    start = _agree(ids, probe)
+    end = len(ids) - _agree(ids[::-1], probe[::-1])
+    between = {token_id: ids[start:end].count(token_id) for token_id in wanted}
+    if not counts == between == dict(wanted):
         raise RenderMismatch(
             "the chat template changes message contents in a way that hides which special tokens "
-            f"came from them (expected {dict(wanted)}, found {counts})"
+            f"came from them (expected {dict(wanted)}, found {counts}, {between} in one place)"
         )
-    position = next(
-        (at for at, (one, other) in enumerate(zip(ids, probe, strict=False)) if one != other), 0
-    )
+    position = start
     places: dict[int, tuple[int, ...]] = {}
     for special in specials:
         position = ids.index(special.token_id, position)
         places[position] = special.harmless
         position += 1
     return places
+
+
+def _agree(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many ids both begin with."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))

@@ -18,13 +18,27 @@ UNKNOWN_VERSION = ""
 
 
 @dataclass(frozen=True, kw_only=True)
+class TopTokens:
+    """The most likely tokens at each of the s sampled positions of a row, one after the other.
+
+    counts int16[s]; token_ids int32[c] and logprobs float32[c], the best first at each position;
+    c is the sum of counts. Tokens that the sampling parameters excluded have no logprob and are
+    left out, so a position may have fewer than were asked for.
+    """
+
+    counts: NDArray[np.int16]
+    token_ids: NDArray[np.int32]
+    logprobs: NDArray[np.float32]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TokenRow:
     """A finished row of n tokens.
 
     tokens int32[n]; mask bool[n], true where the policy sampled; logprobs float32[n], the sampling
     logprob where mask is true and 0.0 elsewhere, always finite; turn int16[n], from 0: the sampled
     turn, and for inserted ids the turn they are a prompt of; versions, sorted, cover exactly the
-    sampled positions.
+    sampled positions; top is None unless the most likely tokens were asked for.
     """
 
     tokens: NDArray[np.int32]
@@ -32,6 +46,7 @@ class TokenRow:
     logprobs: NDArray[np.float32]
     turn: NDArray[np.int16]
     versions: tuple[VersionSpan, ...]
+    top: TopTokens | None
 
 
 class TokenBuffer:
@@ -47,6 +62,7 @@ class TokenBuffer:
         self._logprobs: list[float] = []
         self._turn: list[int] = []
         self._versions: list[VersionSpan] = []
+        self._top: list[Sequence[tuple[int, float]]] = []
         self._turns = 0
 
     def __len__(self) -> int:
@@ -73,12 +89,19 @@ class TokenBuffer:
         self._extend(ids, sampled=False, logprobs=[0.0] * len(ids))
 
     def sample(
-        self, ids: Sequence[int], logprobs: Sequence[float], versions: Sequence[VersionSpan] = ()
+        self,
+        ids: Sequence[int],
+        logprobs: Sequence[float],
+        versions: Sequence[VersionSpan] = (),
+        *,
+        top: Sequence[Sequence[tuple[int, float]]] = (),
     ) -> None:
-        """Add a turn: sampled `ids` [n], their `logprobs` [n], `versions` with positions in [0, n).
+        """Add a turn: sampled `ids` [n], their `logprobs` [n], `versions` with positions in [0, n),
+        and the most likely (id, logprob) of each position in `top` [n] (empty: not asked for).
 
         Raises ValueError unless there is a prompt, the lengths fit, every logprob is finite and at
-        most 0, and the versions cover the ids without gap (or are empty: unknown).
+        most 0, the versions cover the ids without gap (or are empty: unknown), and all turns or
+        none have the most likely tokens.
         """
         if not self._ids:
             raise ValueError("a turn needs a prompt before it")
@@ -87,6 +110,10 @@ class TokenBuffer:
             raise ValueError(f"{len(ids)} ids with {len(logprobs)} logprobs")
         if not all(math.isfinite(one) and one <= 0.0 for one in logprobs):
             raise ValueError("a sampling logprob is not finite or above 0")
+        if top and len(top) != len(ids):
+            raise ValueError(f"{len(ids)} ids with the most likely tokens of {len(top)}")
+        if ids and self.sampled_count and bool(top) != bool(self._top):
+            raise ValueError("only some turns have the most likely tokens")
         spans = list(versions) or [
             VersionSpan(version=UNKNOWN_VERSION, start=0, end=len(ids)),
         ]
@@ -96,6 +123,7 @@ class TokenBuffer:
         offset = len(self._ids)
         self._versions.extend(span.shifted(offset) for span in spans if span.start < span.end)
         self._extend(ids, sampled=True, logprobs=logprobs)
+        self._top.extend(top)
         self._turns += 1
 
     def _extend(self, ids: Sequence[int], *, sampled: bool, logprobs: Sequence[float]) -> None:
@@ -112,6 +140,17 @@ class TokenBuffer:
             logprobs=np.array(self._logprobs, dtype=np.float32),
             turn=np.array(self._turn, dtype=np.int16),
             versions=tuple(self._versions),
+            top=self._top_tokens(),
+        )
+
+    def _top_tokens(self) -> TopTokens | None:
+        if not self._top:
+            return None
+        pairs = [pair for position in self._top for pair in position]
+        return TopTokens(
+            counts=np.array([len(position) for position in self._top], dtype=np.int16),
+            token_ids=np.array([token_id for token_id, _ in pairs], dtype=np.int32),
+            logprobs=np.array([logprob for _, logprob in pairs], dtype=np.float32),
         )
 
 

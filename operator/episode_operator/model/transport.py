@@ -1,13 +1,16 @@
 """HTTP to the model server: one request, its typed errors, and repeats within a budget."""
 
 import asyncio
+import logging
+import random
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
 import orjson
-import stamina
 
+from episode_operator.model import waiting
 from episode_operator.model.errors import (
     ContextLengthExceeded,
     ModelBadRequest,
@@ -21,9 +24,12 @@ from episode_operator.model.errors import (
     ScaleOutDisabled,
 )
 
+logger = logging.getLogger(__name__)
+
 CONNECT_TIMEOUT_SECONDS = 10.0
 LONGEST_RETRY_AFTER_SECONDS = 30.0
-_FIRST_PAUSE_SECONDS = 0.2
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 10.0
 QUOTED_CHARACTERS = 300
 """So much of a server's own message is quoted: a 422 may echo the whole request."""
 
@@ -83,25 +89,34 @@ class Transport:
     ) -> bytes:
         """The body answered to one request, not decoded."""
         data = None if body is None else orjson.dumps(body)
-        try:
-            return await self._once(method, path, data)
-        except ModelError as error:
-            pause = _pause_before_repeat(error)
-            if pause is False:
-                raise
-            await asyncio.sleep(_FIRST_PAUSE_SECONDS if pause is True else pause)
-        # The budget counts from the first failure: a long request may fail long after its start.
-        async for attempt in stamina.retry_context(
-            on=_pause_before_repeat,
-            attempts=None,
-            timeout=self._retry_budget,
-            wait_initial=2 * _FIRST_PAUSE_SECONDS,
-            wait_max=10.0,
-            wait_jitter=0.5,
-        ):
-            with attempt:
+        with waiting.current().asking(self.paused):
+            try:
                 return await self._once(method, path, data)
-        raise AssertionError("stamina ends with a value or an exception")
+            except ModelError as error:
+                failure = error
+            return await self._again(method, path, data, failure)
+
+    async def paused(self) -> bool:
+        """Whether the server puts off all requests; False where it does not tell."""
+        answer = await self.optional("GET", "/is_paused")
+        return answer is not None and answer.get("is_paused") is True
+
+    async def _again(
+        self, method: str, path: str, data: bytes | None, failure: ModelError
+    ) -> bytes:
+        # The budget counts from the first failure: a long request may fail long after its start.
+        end, failures = time.monotonic() + self._retry_budget, 1
+        while True:
+            pause = pause_seconds(failures, failure.retry_after)
+            if not failure.repeatable or time.monotonic() + pause > end:
+                raise failure
+            logger.warning("%s%s; again in %.1f s: %s", self.endpoint, path, pause, failure)
+            with waiting.current().failing(failure):
+                await asyncio.sleep(pause)
+                try:
+                    return await self._once(method, path, data)
+                except ModelError as error:
+                    failure, failures = error, failures + 1
 
     async def _once(self, method: str, path: str, data: bytes | None) -> bytes:
         url = self.endpoint + path
@@ -135,11 +150,14 @@ class Transport:
             ) from error
 
 
-def _pause_before_repeat(error: Exception) -> bool | float:
-    """False: do not repeat. True: after the usual back-off. A number: after so many seconds."""
-    if not isinstance(error, ModelError) or not error.repeatable:
-        return False
-    return True if error.retry_after is None else error.retry_after
+def pause_seconds(failures: int, retry_after: float | None) -> float:
+    """Seconds to wait after so many failures in a row, from 1; what the server asked for and more.
+
+    Half of the pause is random at any length: thousands of Episodes that a server failed at one
+    moment must not come back to it at one moment.
+    """
+    longest = min(FIRST_PAUSE_SECONDS * 2 ** min(failures, 16), LONGEST_PAUSE_SECONDS)
+    return (retry_after or 0.0) + random.uniform(longest / 2, longest)
 
 
 def _retry_after_seconds(header: str | None) -> float | None:
@@ -165,7 +183,7 @@ def error_of_status(  # noqa: PLR0911  (one return per status is the clearest ta
 ) -> ModelError:
     """The typed error of an answer that is not 200."""
     said = message_of(content)
-    if status in (400, 422):
+    if status in (400, 413, 422):
         if "maximum context length" in said or "maximum model length" in said:
             return ContextLengthExceeded(f"{path}: {said}")
         if "context length" in said and "exceeds" in said:
@@ -173,10 +191,12 @@ def error_of_status(  # noqa: PLR0911  (one return per status is the clearest ta
         return ModelBadRequest(f"{path} refused the request ({status}): {said}")
     if status == 401:
         return ModelUnauthorized(f"{path} wants a valid API key: {said}")
-    if status == 403:
+    if status == 403 and "scale-out" in said.lower():
         return ScaleOutDisabled(
             f"{path} is forbidden: {said} (start vLLM >= 0.32 with --enable-scale-out)"
         )
+    if status == 403:
+        return ModelUnauthorized(f"{path} is forbidden: {said}; is a gateway before the server?")
     if status == 404 and "model" in said.lower():
         return ModelNotFound(f"{said} (set model.name to a name that GET /v1/models lists)")
     if status == 404:
@@ -189,6 +209,8 @@ def error_of_status(  # noqa: PLR0911  (one return per status is the clearest ta
             f"{path} answered {status}: {said}; run fewer episodes at once or more servers",
             retry_after=_retry_after_seconds(retry_after),
         )
+    if status == 501:
+        return ModelBadRequest(f"{path} is not implemented for this model: {said}")
     if status >= 500:
         return ModelUnavailable(f"{path} answered {status}: {said}; see the server's log")
     return ModelBadRequest(f"{path} answered {status}: {said}")

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 import orjson
 
-from episode_operator.model.hermes import MalformedCall, ParsedTurn, ToolCall
+from episode_operator.api.reasons import MalformedCallKind
+from episode_operator.model.calls import MalformedCall, ParsedTurn, ToolCall
 from episode_operator.model.wire import VersionSpan
 
 FinishReason = Literal["stop", "length"]
@@ -19,7 +20,7 @@ class SampledTurn:
     `token_ids` and `logprobs` [n] belong together; `versions` has positions in [0, n); `top` holds
     the most likely (id, logprob) of each position when they were asked for. `text` is the decoded
     answer without its end token. `calls` and `malformed` are empty unless the turn ended by itself:
-    a turn that was cut off ("length") runs no tool.
+    a turn that was cut off ("length") runs no tool, and only the number of its calls is known.
     """
 
     index: int
@@ -33,6 +34,7 @@ class SampledTurn:
     content: str
     calls: tuple[ToolCall, ...]
     malformed: tuple[MalformedCall, ...]
+    cut_calls: int
 
     @property
     def truncated(self) -> bool:
@@ -45,7 +47,9 @@ class SampledTurn:
         return None if self.truncated or not self.token_ids else self.token_ids[-1]
 
     def call_id(self, number: int) -> str:
-        """Id of call `number` of this turn, unique within the episode."""
+        """Id of call `number` of this turn, unique within the episode; malformed ones count on
+        behind the good ones.
+        """
         return f"call_{self.index}_{number}"
 
     def message(self) -> dict[str, Any]:
@@ -82,7 +86,6 @@ def make_turn(
     parsed: ParsedTurn,
 ) -> SampledTurn:
     """The turn as `parsed` reads it; see SampledTurn."""
-    ended = finish_reason == "stop"
     return SampledTurn(
         index=index,
         token_ids=token_ids,
@@ -93,8 +96,9 @@ def make_turn(
         text=text,
         reasoning=parsed.reasoning,
         content=parsed.content,
-        calls=parsed.calls if ended else (),
-        malformed=parsed.malformed if ended else (),
+        calls=parsed.calls,
+        malformed=parsed.malformed,
+        cut_calls=parsed.cut_calls,
     )
 
 
@@ -120,5 +124,9 @@ def turn_from_record(record: Mapping[str, Any], *, index: int) -> SampledTurn:
         reasoning=record["reasoning"],
         content=record["content"],
         calls=tuple(ToolCall(**call) for call in record["calls"]),
-        malformed=tuple(MalformedCall(**piece) for piece in record["malformed"]),
+        malformed=tuple(
+            MalformedCall(**{**piece, "kind": MalformedCallKind(piece["kind"])})
+            for piece in record["malformed"]
+        ),
+        cut_calls=record["cut_calls"],
     )

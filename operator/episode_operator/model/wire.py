@@ -13,6 +13,8 @@ from episode_operator.model.errors import ModelBadResponse
 
 CLAMPED_LOGPROB = -9999.0
 """vLLM writes this where a logprob is NaN or minus infinity."""
+_RANK_TOLERANCE = 1e-3
+"""A value outside the most likely tokens may come from another computation than theirs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,10 @@ def finite_logprob(value: object, *, what: str) -> float:
             "broken values (check its weights and dtype)"
         )
     if value > 1e-3:
-        raise ModelBadResponse(f"{what} is {value}, a probability above 1")
+        raise ModelBadResponse(
+            f"{what} is {value}, a probability above 1; start vLLM with --logprobs-mode "
+            "processed_logprobs, not with one of the modes that report logits"
+        )
     return min(float(value), 0.0)
 
 
@@ -114,7 +119,9 @@ def parse_generated(answer: object, *, top_count: int) -> Generated:
             )
         logprobs.append(finite_logprob(entry.get("logprob"), what=f"logprobs[{position}]"))
         if top_count:
-            top.append(_top(entry.get("top_logprobs"), position=position, count=top_count))
+            most_likely = _top(entry.get("top_logprobs"), position=position, count=top_count)
+            _check_sampled(most_likely, token_id, logprobs[-1], position=position)
+            top.append(most_likely)
     return Generated(
         token_ids=ids,
         logprobs=logprobs,
@@ -149,5 +156,22 @@ def _top(value: object, *, position: int, count: int) -> list[tuple[int, float]]
         if isinstance(logprob, int | float) and logprob <= CLAMPED_LOGPROB:
             continue
         pairs.append((token_id, finite_logprob(logprob, what=f"top of logprobs[{position}]")))
+    if len(dict(pairs)) < len(pairs):
+        raise ModelBadResponse(f"top_logprobs of logprobs[{position}] hold an id twice: {pairs}")
     pairs.sort(key=lambda pair: -pair[1])
     return pairs[:count]
+
+
+def _check_sampled(
+    top: Sequence[tuple[int, float]], sampled: int, logprob: float, *, position: int
+) -> None:
+    """Raise ModelBadResponse unless the most likely tokens agree with the sampled one's value."""
+    value = dict(top).get(sampled)
+    if value not in (None, logprob):
+        raise ModelBadResponse(
+            f"logprobs[{position}] has two values of the sampled id {sampled}: {logprob}, {value}"
+        )
+    if value is None and top and logprob > top[-1][1] + _RANK_TOLERANCE:
+        raise ModelBadResponse(
+            f"top_logprobs of logprobs[{position}] are less likely than the sampled id {sampled}"
+        )

@@ -1,6 +1,7 @@
-"""Blobs: bytes inline when small, else in numbered ConfigMaps of at most 512 KiB each."""
+"""Blobs: bytes inline when small, else in numbered ConfigMaps or an object, checked when read."""
 
 import base64
+import binascii
 import hashlib
 from typing import Any, Literal
 
@@ -18,29 +19,44 @@ class BlobError(ValueError):
     """Stored bytes that are not what was written."""
 
 
+def fits_inline(data: bytes) -> bool:
+    """Whether the data is small enough to be in the EpisodeResult itself."""
+    return len(data) <= INLINE_LIMIT_BYTES
+
+
 def split(data: bytes) -> list[bytes]:
-    """The parts of data that is too large to be inline; empty if it is small enough."""
-    if len(data) <= INLINE_LIMIT_BYTES:
-        return []
+    """The parts of data that is too large to be inline."""
     return [data[i : i + PART_BYTES] for i in range(0, len(data), PART_BYTES)]
 
 
-def describe(data: bytes, *, encoding: Encoding, result: str, kind: str) -> Blob:
-    """The Blob to write into an EpisodeResult for the data.
+def inline(data: bytes, *, encoding: Encoding) -> Blob:
+    """The Blob of data that is small enough."""
+    return _blob(data, encoding, inline=base64.b64encode(data).decode())
 
-    The names of its parts hold a digest, so that parts of a half-written result are never taken
-    for others.
+
+def in_parts(data: bytes, *, encoding: Encoding, result: str, kind: str) -> Blob:
+    """The Blob of data in ConfigMaps.
+
+    Their names hold a digest, so that parts of a half-written result are never taken for others.
     """
-    parts = split(data)
+    digest = hashlib.sha256(data).hexdigest()[:8]
+    names = [f"{result}-{kind}-{digest}-{index}" for index in range(len(split(data)))]
+    return _blob(data, encoding, parts=names)
+
+
+def in_object(data: bytes, *, encoding: Encoding, uri: str) -> Blob:
+    """The Blob of data in an object store."""
+    return _blob(data, encoding, uri=uri)
+
+
+def object_key(data: bytes, *, namespace: str, result: str, kind: str) -> str:
+    """Name of the object of some data; the same data of a result has one name."""
+    return f"{namespace}/{result}/{kind}-{hashlib.sha256(data).hexdigest()}"
+
+
+def _blob(data: bytes, encoding: Encoding, **where: Any) -> Blob:
     digest = hashlib.sha256(data).hexdigest()
-    names = [f"{result}-{kind}-{digest[:8]}-{index}" for index in range(len(parts))]
-    return Blob(
-        encoding=encoding,
-        sha256=digest,
-        size=len(data),
-        inline=None if parts else base64.b64encode(data).decode(),
-        parts=names or None,
-    )
+    return Blob(encoding=encoding, sha256=digest, size=len(data), **where)
 
 
 def part_body(name: str, part: bytes, *, namespace: str, owner: dict[str, Any]) -> dict[str, Any]:
@@ -55,17 +71,35 @@ def part_body(name: str, part: bytes, *, namespace: str, owner: dict[str, Any]) 
 
 
 def part_bytes(config_map: dict[str, Any]) -> bytes:
-    """The bytes of one part."""
-    return base64.b64decode(config_map["binaryData"]["part"], validate=True)
+    """The bytes of one part.
+
+    Raises:
+        BlobError: it is no part.
+    """
+    try:
+        return base64.b64decode(config_map["binaryData"]["part"], validate=True)
+    except (KeyError, TypeError, binascii.Error) as error:
+        raise BlobError(f"ConfigMap {config_map['metadata']['name']} holds no part") from error
 
 
-def join(blob: Blob, parts: list[bytes]) -> bytes:
-    """The bytes of a blob; `parts` are those of its ConfigMaps, in order.
+def inline_bytes(blob: Blob) -> bytes:
+    """The bytes of an inline blob.
+
+    Raises:
+        BlobError: they are no base64.
+    """
+    try:
+        return base64.b64decode(blob.inline or "", validate=True)
+    except binascii.Error as error:
+        raise BlobError(f"inline bytes are not base64: {error}") from error
+
+
+def checked(blob: Blob, data: bytes) -> bytes:
+    """The bytes, if they are those of the blob.
 
     Raises:
         BlobError: size or sha256 differ from what was written.
     """
-    data = base64.b64decode(blob.inline, validate=True) if blob.inline else b"".join(parts)
     digest = hashlib.sha256(data).hexdigest()
     if len(data) != blob.size or digest != blob.sha256:
         raise BlobError(

@@ -2,7 +2,7 @@
 
 import zstandard
 
-_LEVEL = 10
+_LEVEL = 3
 _MAX_BYTES = 1 << 30
 
 

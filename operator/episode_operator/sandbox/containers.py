@@ -19,6 +19,8 @@ from episode_operator.sandbox.session import RUNNER_PATH
 
 RUNNER_VOLUME = "runner"
 
+_PROGRAM = "/runner"
+"""Where its own image has it."""
 _RUNNER_FOLDER = str(PurePosixPath(RUNNER_PATH).parent)
 _RUNNER_USER = 65_532
 
@@ -51,12 +53,18 @@ class Part:
 
 
 def runner_container(image: str, pull_policy: str) -> dict[str, Any]:
-    """The init container that puts the runner into the volume the others read it from."""
+    """The container that puts the runner into the volume the others read it from.
+
+    It does so in its hook, which has ended before the kubelet starts the container after it; an
+    init container would be waited for until the kubelet next looks, up to a second. Then it idles:
+    a container that has ended would take the pod's readiness.
+    """
     return {
         "name": RUNNER_CONTAINER,
         "image": image,
         "imagePullPolicy": pull_policy,
-        "args": ["install", RUNNER_PATH],
+        "command": [_PROGRAM, "hold"],
+        "lifecycle": {"postStart": {"exec": {"command": [_PROGRAM, "install", RUNNER_PATH]}}},
         "volumeMounts": [{"name": RUNNER_VOLUME, "mountPath": _RUNNER_FOLDER}],
         "resources": {
             "requests": {"cpu": "10m", "memory": "16Mi"},

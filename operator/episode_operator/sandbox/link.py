@@ -69,10 +69,11 @@ class Link:
     def __init__(self, channel: Channel, on_message: Callable[[int, bytes], None]) -> None:
         self._channel = channel
         self._on_message = on_message
+        self._encoder = protocol.Encoder()
         self._decoder = protocol.Decoder()
         self._assembler = protocol.Assembler()
         self._early: list[protocol.Frame] = []
-        self._control: list[bytes] = []
+        self._control: list[protocol.Frame] = []
         self._queue: deque[tuple[int, memoryview]] = deque()
         self._wake = asyncio.Event()
         self._sent = 0
@@ -91,7 +92,7 @@ class Link:
         greeting = orjson.dumps({"version": protocol.VERSION, "client": client})
         try:
             async with asyncio.timeout(_HELLO_SECONDS):
-                await self._channel.send(protocol.encode(protocol.HELLO, greeting))
+                await self._channel.send(self._encoder.encode(protocol.HELLO, greeting))
                 while not self._early:
                     self._early.extend(self._decoder.feed(await self._channel.receive()))
         except (TimeoutError, ChannelClosed, protocol.DamagedStream) as error:
@@ -144,7 +145,7 @@ class Link:
                 self._handle(frame)
             if self._taken - self._reported >= protocol.WINDOW // 4:
                 self._reported = self._taken
-                self._send_control(protocol.encode_ack(self._taken))
+                self._send_control(protocol.ACK, protocol.encode_ack(self._taken))
 
     def _handle(self, frame: protocol.Frame) -> None:
         kind, body = frame
@@ -160,7 +161,7 @@ class Link:
             self._acknowledged = total
             self._wake.set()
         elif kind == protocol.PING:
-            self._send_control(protocol.encode(protocol.PONG, body))
+            self._send_control(protocol.PONG, body)
         elif kind == protocol.GOODBYE:
             fields = orjson.loads(body)
             message = f"the runner ended the link: {fields.get('message', '')}"
@@ -168,8 +169,8 @@ class Link:
                 raise LinkSuperseded(message)
             raise LinkLost(message)
 
-    def _send_control(self, frame: bytes) -> None:
-        self._control.append(frame)
+    def _send_control(self, kind: int, body: bytes) -> None:
+        self._control.append(protocol.Frame(kind, body))
         self._wake.set()
 
     async def _write(self) -> None:
@@ -180,13 +181,14 @@ class Link:
                 await self._channel.send(batch)
 
     def _next_batch(self) -> bytes:
-        frames, self._control = self._control, []
+        frames = [self._encoder.encode(kind, body) for kind, body in self._control]
+        self._control.clear()
         length = 0
         room = protocol.WINDOW - protocol.CHUNK_LENGTH - 64
         while self._queue and length < _BATCH_LENGTH and self._sent - self._acknowledged <= room:
             stream, rest = self._queue.popleft()
             last = len(rest) <= protocol.CHUNK_LENGTH
-            frame = protocol.encode_part(stream, last, rest[: protocol.CHUNK_LENGTH])
+            frame = self._encoder.encode_part(stream, last, rest[: protocol.CHUNK_LENGTH])
             if not last:
                 self._queue.append((stream, rest[protocol.CHUNK_LENGTH :]))
             frames.append(frame)
@@ -195,11 +197,14 @@ class Link:
         return b"".join(frames)
 
     async def _watch(self) -> None:
-        """Notices a link that died without being closed, and keeps an idle one open."""
+        """Notices a link that died without being closed, and keeps an idle one open.
+
+        The answer to a ping shows too whether the last frame before it was lost.
+        """
         while True:
             await asyncio.sleep(_PING_AFTER_SECONDS)
             silence = time.monotonic() - self._heard
             if silence >= _DEAD_AFTER_SECONDS:
                 raise LinkLost(f"nothing heard from the runner for {silence:.0f} s")
             if silence >= _PING_AFTER_SECONDS / 2:
-                self._send_control(protocol.encode(protocol.PING, b""))
+                self._send_control(protocol.PING, b"")

@@ -8,6 +8,7 @@ from episode_operator.api.labels import ATTEMPT, pod_name
 from episode_operator.api.network import Network, NetworkMode
 from episode_operator.api.sandbox import Toleration, UserNamespace
 from episode_operator.lifecycle.deadlines import deadlines
+from episode_operator.lifecycle.pods import MAIN_CONTAINER
 from episode_operator.sandbox.containers import (
     RUNNER_VOLUME,
     runner_container,
@@ -17,6 +18,7 @@ from episode_operator.sandbox.containers import (
 )
 from episode_operator.sandbox.owned import metadata
 
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _LOST_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _LOST_NODE_SECONDS = 60
 """A lost node is noticed after this time; the cluster's default is 300 seconds."""
@@ -43,7 +45,7 @@ def build_pod(episode: Episode, attempt: int, settings: SandboxSettings) -> dict
     """The pod of one attempt: no service-account token, dropped capabilities, limits, seccomp.
 
     The name depends only on the Episode and the attempt, so that creating it twice makes one pod.
-    The runner comes first, so that sidecars start only where its image could be pulled.
+    The runner comes first: the kubelet starts containers in this order.
     """
     sandbox, pull_policy = episode.spec.sandbox, settings.image_pull_policy
     sidecars = [sidecar_part(sidecar, pull_policy) for sidecar in sandbox.sidecars]
@@ -59,11 +61,11 @@ def build_pod(episode: Episode, attempt: int, settings: SandboxSettings) -> dict
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 0,
         "activeDeadlineSeconds": deadlines(episode.spec).pod,
-        "initContainers": [
+        "initContainers": [part.container for part in sidecars] or None,
+        "containers": [
             runner_container(settings.runner_image, pull_policy),
-            *(part.container for part in sidecars),
+            *(part.container for part in served),
         ],
-        "containers": [part.container for part in served],
         "volumes": [
             {"name": RUNNER_VOLUME, "emptyDir": {"sizeLimit": "64Mi"}},
             *(volume for part in (*served, *sidecars) for volume in part.volumes),
@@ -77,6 +79,7 @@ def build_pod(episode: Episode, attempt: int, settings: SandboxSettings) -> dict
     }
     described = metadata(episode, pod_name(episode.name, attempt))
     described["labels"] = {**sandbox.labels, **described["labels"], ATTEMPT: str(attempt)}
+    described["annotations"] = {_DEFAULT_CONTAINER: MAIN_CONTAINER}
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -1,6 +1,9 @@
 """Frames between the operator and the runner, the same both ways.
 
-    frame   = length u32, crc32 u32 (IEEE, of the body), body       (big endian)
+    frame   = length u32, crc32 u32, body                           (big endian)
+    crc32   = IEEE, of this body, seeded with that of the frame before it in the same direction of
+              the same connection (the first with 0): a frame that is lost, repeated or out of order
+              does not fit, as little as a changed one
     body    = kind u8, then by kind:
       HELLO    JSON                      first frame of each side
       PART     stream u32, last u8, data a piece of a request or of its response
@@ -19,7 +22,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-VERSION: Final = 1
+VERSION: Final = 2
 HELLO: Final = 1
 PART: Final = 2
 ACK: Final = 3
@@ -40,7 +43,10 @@ _LENGTH = struct.Struct(">I")
 
 
 class DamagedStream(Exception):
-    """The stream says what no sender would: bytes were lost or changed on the way."""
+    """The stream says what no sender would: it was changed on the way.
+
+    Bytes or whole frames were lost, repeated, moved or changed.
+    """
 
 
 class Frame(NamedTuple):
@@ -50,22 +56,9 @@ class Frame(NamedTuple):
     body: bytes
 
 
-def encode(kind: int, body: bytes) -> bytes:
-    """One frame."""
-    whole = bytes((kind,)) + body
-    return _PREFIX.pack(len(whole), zlib.crc32(whole)) + whole
-
-
-def encode_part(stream: int, last: bool, data: bytes | memoryview) -> bytes:
-    """One PART frame."""
-    head = _PART_HEAD.pack(PART, stream, last)
-    prefix = _PREFIX.pack(len(head) + len(data), zlib.crc32(data, zlib.crc32(head)))
-    return b"".join((prefix, head, data))
-
-
 def encode_ack(total: int) -> bytes:
-    """One ACK frame; `total` in bytes of PART frames."""
-    return encode(ACK, _TOTAL.pack(total))
+    """The body of an ACK frame; `total` in bytes of PART frames."""
+    return _TOTAL.pack(total)
 
 
 def decode_ack(body: bytes) -> int:
@@ -91,17 +84,38 @@ def split_message(message: bytes) -> tuple[bytes, bytes]:
     return message[_LENGTH.size : end], message[end:]
 
 
+class Encoder:
+    """Makes the frames of one direction of one connection, in the order in which they are sent."""
+
+    def __init__(self) -> None:
+        self._checksum = 0
+
+    def encode(self, kind: int, body: bytes) -> bytes:
+        """The next frame."""
+        return self._frame(bytes((kind,)), body)
+
+    def encode_part(self, stream: int, last: bool, data: bytes | memoryview) -> bytes:
+        """The next frame, a PART."""
+        return self._frame(_PART_HEAD.pack(PART, stream, last), data)
+
+    def _frame(self, head: bytes, data: bytes | memoryview) -> bytes:
+        self._checksum = zlib.crc32(data, zlib.crc32(head, self._checksum))
+        return b"".join((_PREFIX.pack(len(head) + len(data), self._checksum), head, data))
+
+
 class Decoder:
-    """Takes frames off a stream that comes in pieces of any length."""
+    """Takes the frames of one direction of one connection off its pieces of any length."""
 
     def __init__(self) -> None:
         self._buffer = b""
+        self._checksum = 0
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yields the frames that are complete now. Exhaust it before the next call.
 
         Raises:
-            DamagedStream: a length or a checksum is wrong. The connection is of no use any more.
+            DamagedStream: a length or a checksum is wrong: bytes were changed, or whole frames
+                lost, repeated or moved. The connection is of no use any more.
         """
         buffer = self._buffer + data if self._buffer else data
         start, end = 0, len(buffer)
@@ -113,8 +127,9 @@ class Decoder:
             if after > end:
                 break
             body = buffer[start + PREFIX_LENGTH : after]
-            if zlib.crc32(body) != checksum:
-                raise DamagedStream(f"checksum of a frame of {length} bytes")
+            self._checksum = zlib.crc32(body, self._checksum)
+            if self._checksum != checksum:
+                raise DamagedStream(f"a frame of {length} bytes was changed, or is not the next")
             start = after
             yield Frame(body[0], body[1:])
         self._buffer = buffer[start:]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from . import errors
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -85,9 +87,20 @@ class ExecResult:
     stderr: Output
 
     @classmethod
-    def parse(cls, fields: dict[str, Any], payload: bytes) -> ExecResult:
-        """From the runner's answer."""
+    def parse(cls, fields: dict[str, Any], payload: bytes, *, pod_uid: str) -> ExecResult:
+        """From the runner's answer.
+
+        Raises:
+            RunnerFault: the payload is longer or shorter than the answer says.
+        """
         kept = fields["stdout"]["keptBytes"]
+        whole = kept + fields["stderr"]["keptBytes"]
+        if len(payload) != whole:
+            raise errors.RunnerFault(
+                f"{len(payload)} bytes of a command's output came, which are not the {whole} that "
+                "were kept",
+                pod_uid=pod_uid,
+            )
         return cls(
             exit_code=fields["exitCode"],
             signal=fields.get("signal"),

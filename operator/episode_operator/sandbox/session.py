@@ -173,7 +173,7 @@ class Session(Files, Archives, JournalClient):
                 key. A shell that is killed or replaces itself (exec) leaves them as they were.
 
         Raises:
-            CommandNotStarted, InvalidRequest, RequestConflict, ResultStoreFull
+            CommandNotStarted, InvalidRequest, RequestConflict, ResultStoreFull, RunnerFault
         """
         if not 0 < timeout_seconds < _MAX_TIMEOUT_SECONDS:
             raise errors.InvalidRequest(
@@ -193,7 +193,7 @@ class Session(Files, Archives, JournalClient):
         if merge_output:
             parameters["mergeOutput"] = True
         answer = await self._requester.request("exec", parameters, stdin, request_id=request_id)
-        return ExecResult.parse(answer.result, answer.payload)
+        return ExecResult.parse(answer.result, answer.payload, pod_uid=self.pod_uid)
 
     async def cancel(self, request_id: str) -> bool:
         """Kills a running `exec` by its request id, with its session and descendants.

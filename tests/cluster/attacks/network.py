@@ -109,7 +109,7 @@ async def listening(*, namespace: str, host: str, api_server: str) -> AsyncItera
     )
     applied = await kubectl.apply(*pods, _SERVICE, namespace=namespace)
     assert applied.code == 0, applied.stderr
-    ready = ("wait", "--for=condition=Ready", "pod/listener", "pod/control", "--timeout=60s")
+    ready = ("wait", "--for=condition=Ready", "pod/listener", "pod/control", "--timeout=300s")
     await kubectl.check(*ready, "-n", namespace)
     async with _this_machine(host) as port, _metadata_service():
         yield await _targets(namespace=namespace, host=host, port=port, api_server=api_server)

@@ -6,7 +6,8 @@ from typing import Any
 
 import orjson
 
-from episode_operator.model.hermes import OPEN, THINK_CLOSE, THINK_OPEN, parse_turn
+from episode_operator.model.calls import OPEN, THINK_CLOSE, THINK_OPEN
+from episode_operator.model.hermes import parse_turn
 
 _SPACE = " \t\n\r"
 Call = tuple[str, dict[str, Any]]

@@ -29,6 +29,7 @@ class Reading:
 def reading(stream: bytes) -> Reading:
     """All frames of a stream, read in one go."""
     seen, rest = Reading(), stream
+    bodies = b""  # a checksum is that of all bodies so far
     while len(rest) >= _PREFIX:
         length, checksum = (int.from_bytes(rest[i : i + 4], "big") for i in (0, 4))
         if length == 0 or length > MAX_BODY:
@@ -37,7 +38,8 @@ def reading(stream: bytes) -> Reading:
         body, rest_then = rest[_PREFIX : _PREFIX + length], rest[_PREFIX + length :]
         if len(body) < length:
             break
-        if crc32(body) != checksum:
+        bodies += body
+        if crc32(bodies) != checksum:
             seen.damaged = True
             break
         seen.frames.append((body[0], body[1:]))

@@ -15,10 +15,19 @@ from tests.fuzz.checks.frames import messages, pieces, reading
 
 _TURNS = 200
 """More turns of the loop than a session needs to work off what is there."""
-_GREETING = orjson.dumps(
+GREETING = orjson.dumps(
     {"version": protocol.VERSION, "instance": "i", "uptimeSeconds": 1.5, "journalLength": 0}
 )
-GREETING = protocol.encode(HELLO, _GREETING)
+_TIMES = (1, 0, 2, 0)
+"""How often a frame of a script is said at its place, by its fate."""
+_LATE = 3
+"""The fate of a frame that is said behind the next one."""
+
+
+def greeted() -> tuple[bytes, protocol.Encoder]:
+    """A right greeting, and what makes the frames behind it."""
+    encoder = protocol.Encoder()
+    return encoder.encode(HELLO, GREETING), encoder
 
 
 class Script:
@@ -65,9 +74,8 @@ def expected(stream: bytes) -> list[tuple[int, bytes]]:
     return messages(parts)[0]
 
 
-def check_link(stream: bytes, cuts: Sequence[int]) -> None:
-    """Anything said behind a right greeting. What comes in one piece with damage may be lost."""
-    said = GREETING + stream
+def check_link(said: bytes, cuts: Sequence[int]) -> None:
+    """A right greeting with anything behind it. What comes in one piece with damage may be lost."""
     seen, _ = asyncio.run(heard(pieces(said, cuts)))
     complete = expected(said)
     assert seen == (complete[: len(seen)] if reading(said).damaged else complete)
@@ -80,7 +88,8 @@ def check_greeting(greeting: bytes, cuts: Sequence[int]) -> None:
 
 def check_answer(message: bytes) -> None:
     """Any message as the answer to a request: what it says, or an error; the wait always ends."""
-    answer = asyncio.run(_ask(GREETING + protocol.encode_part(1, True, message)))
+    greeting, encoder = greeted()
+    answer = asyncio.run(_ask(greeting + encoder.encode_part(1, True, message)))
     if isinstance(answer, SandboxError):
         return
     header, payload = protocol.split_message(message)
@@ -114,25 +123,28 @@ async def _ask(said: bytes) -> Answer | SandboxError:
         await requester.stop()
 
 
-def script(data: bytes) -> bytes:
-    """Frames with right checksums, from bytes that say of each its kind, its length and its body.
+def script(data: bytes, encoder: protocol.Encoder) -> bytes:
+    """Frames, from bytes that say of each its kind and fate, its length and its body.
 
-    Kind 0 is no frame but plain bytes.
+    Kind 0 is no frame but plain bytes. Fates: said, lost, repeated, or late.
     """
-    said, rest = b"", data
+    said, late, rest = b"", b"", data
     while len(rest) >= 2:
-        kind, length = rest[0] % 8, rest[1]
+        kind, fate, length = rest[0] % 8, rest[0] // 8 % 4, rest[1]
         body, rest = rest[2 : 2 + length], rest[2 + length :]
-        said += protocol.encode(kind, body) if kind else body
-    return said
+        frame = encoder.encode(kind, body) if kind else body
+        said += frame * _TIMES[fate] + late
+        late = frame if fate == _LATE else b""
+    return said + late
 
 
 def fuzz(data: bytes) -> None:
     """The first byte counts the cuts, that many bytes say where; the rest are frames."""
     count = data[0] & 15 if data else 0
     cuts, rest = data[1 : 1 + count], data[1 + count :]
-    check_link(script(rest), cuts)
-    check_greeting(script(rest), cuts)
+    greeting, encoder = greeted()
+    check_link(greeting + script(rest, encoder), cuts)
+    check_greeting(script(rest, protocol.Encoder()), cuts)
 
 
 def fuzz_answer(data: bytes) -> None:

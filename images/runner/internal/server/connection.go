@@ -52,7 +52,7 @@ func (c *connection) run() {
 		Version: wire.Version, Instance: c.server.instance, WindowBytes: wire.Window,
 		UptimeSeconds: time.Since(c.server.begin).Seconds(), JournalLength: c.server.journal.Length(),
 	})
-	c.sender.Control(wire.Append(nil, wire.Hello, hello))
+	c.sender.Control(wire.Hello, hello)
 	go c.watchSocket()
 	if err := c.read(); err != nil {
 		c.goodbye("Damaged", err.Error())
@@ -84,7 +84,7 @@ func (c *connection) close() {
 // goodbye tells the client why, if it still reads, and makes run end.
 func (c *connection) goodbye(reason, message string) {
 	body, _ := json.Marshal(farewell{Reason: reason, Message: message})
-	c.sender.Control(wire.Append(nil, wire.Goodbye, body))
+	c.sender.Control(wire.Goodbye, body)
 	c.sender.Close()
 	_ = c.input.SetReadDeadline(time.Unix(1, 0))
 	// Where the input knows no deadlines, or the output takes nothing any more.
@@ -125,7 +125,7 @@ func (c *connection) read() error {
 			}
 			if taken-acknowledged >= wire.Window/4 {
 				acknowledged = taken
-				c.sender.Control(wire.AppendAck(nil, taken))
+				c.sender.Acknowledge(taken)
 			}
 		case wire.Ack:
 			if len(body) != 8 {
@@ -135,7 +135,7 @@ func (c *connection) read() error {
 				return err
 			}
 		case wire.Ping:
-			c.sender.Control(wire.Append(nil, wire.Pong, body))
+			c.sender.Control(wire.Pong, body)
 		case wire.Goodbye:
 			return nil
 		}

@@ -1,6 +1,8 @@
 // Package wire is the framing between the operator and the runner, the same both ways.
 //
-//	frame   = length u32, crc32 u32 (IEEE, of the body), body       (big endian)
+//	frame   = length u32, crc32 u32, body                           (big endian)
+//	crc32   = IEEE, of this body, seeded with that of the frame before it in the same direction of
+//	          the same connection (the first with 0)
 //	body    = kind u8, then by kind:
 //	  Hello    JSON                      first frame of each side
 //	  Part     stream u32, last u8, data a piece of a request or of its response
@@ -10,7 +12,9 @@
 //	message = header length u32, JSON header, payload bytes
 //
 // The exec stream of the Kubernetes API server silently loses bytes when its reader is slow, so every frame
-// carries length and checksum, and at most Window unacknowledged bytes of Part frames are ever under way.
+// carries length and checksum, and at most Window unacknowledged bytes of Part frames are ever under way. Each checksum
+// covers all frames before it: a whole frame that is lost, repeated or out of order does not fit, as little as a
+// changed one.
 package wire
 
 import (
@@ -36,7 +40,7 @@ const (
 
 const (
 	// Version is the protocol's version, in both hellos.
-	Version = 1
+	Version = 2
 	// PrefixLength is the length and the checksum before each body.
 	PrefixLength = 8
 	// PartOverhead is what a Part frame adds to its data.
@@ -54,8 +58,11 @@ const (
 // ErrDamaged is the stream saying something that no sender would.
 var ErrDamaged = errors.New("damaged frame")
 
-// Append encodes one frame whose body is kind followed by the pieces.
-func Append(to []byte, kind Kind, pieces ...[]byte) []byte {
+// Encoder makes the frames of one direction of one connection, in the order in which they are sent.
+type Encoder struct{ checksum uint32 }
+
+// Append encodes the next frame, whose body is kind followed by the pieces.
+func (e *Encoder) Append(to []byte, kind Kind, pieces ...[]byte) []byte {
 	start := len(to)
 	to = append(to, 0, 0, 0, 0, 0, 0, 0, 0, byte(kind))
 	for _, piece := range pieces {
@@ -63,31 +70,28 @@ func Append(to []byte, kind Kind, pieces ...[]byte) []byte {
 	}
 	body := to[start+PrefixLength:]
 	binary.BigEndian.PutUint32(to[start:], uint32(len(body)))
-	binary.BigEndian.PutUint32(to[start+4:], crc32.ChecksumIEEE(body))
+	e.checksum = crc32.Update(e.checksum, crc32.IEEETable, body)
+	binary.BigEndian.PutUint32(to[start+4:], e.checksum)
 	return to
 }
 
-// AppendPart encodes a Part frame.
-func AppendPart(to []byte, stream uint32, last bool, data ...[]byte) []byte {
+// AppendPart encodes the next frame, a Part.
+func (e *Encoder) AppendPart(to []byte, stream uint32, last bool, data ...[]byte) []byte {
 	var head [5]byte
 	binary.BigEndian.PutUint32(head[:], stream)
 	if last {
 		head[4] = 1
 	}
-	return Append(to, Part, append([][]byte{head[:]}, data...)...)
+	return e.Append(to, Part, append([][]byte{head[:]}, data...)...)
 }
 
-// AppendAck encodes an Ack frame.
-func AppendAck(to []byte, total uint64) []byte {
-	return Append(to, Ack, binary.BigEndian.AppendUint64(nil, total))
-}
-
-// Reader takes frames off a stream.
+// Reader takes the frames of one direction of one connection off its stream.
 type Reader struct {
-	source io.Reader
-	buffer []byte
-	start  int
-	end    int
+	source   io.Reader
+	buffer   []byte
+	start    int
+	end      int
+	checksum uint32
 }
 
 // NewReader reads frames from source.
@@ -112,8 +116,9 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	}
 	want := binary.BigEndian.Uint32(r.buffer[r.start+4:])
 	body := r.buffer[r.start+PrefixLength : r.start+PrefixLength+length]
-	if crc32.ChecksumIEEE(body) != want {
-		return 0, nil, fmt.Errorf("%w: checksum of %d bytes", ErrDamaged, length)
+	r.checksum = crc32.Update(r.checksum, crc32.IEEETable, body)
+	if r.checksum != want {
+		return 0, nil, fmt.Errorf("%w: %d bytes were changed, or are not the next frame", ErrDamaged, length)
 	}
 	r.start += PrefixLength + length
 	return Kind(body[0]), body[1:], nil

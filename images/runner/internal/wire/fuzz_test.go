@@ -10,16 +10,21 @@ import (
 
 // Whatever comes over the stream, it is either read as exactly the frames that it is, or damage is seen.
 func FuzzFrame(f *testing.F) {
-	hello := Append(nil, Hello, []byte(`{"version":1,"client":"me"}`))
+	var encoder Encoder
 	message := append([]byte{0, 0, 0, 2}, "{}payload"...)
-	whole := append(bytes.Clone(hello), AppendPart(nil, 7, false, message[:5])...)
-	whole = append(whole, AppendAck(nil, 258)...)
-	whole = append(whole, AppendPart(nil, 7, true, message[5:])...)
+	hello := encoder.Append(nil, Hello, []byte(`{"version":2,"client":"me"}`))
+	part := encoder.AppendPart(nil, 7, false, message[:5])
+	ack := encoder.Append(nil, Ack, []byte{0, 0, 0, 0, 0, 0, 1, 2})
+	last := encoder.AppendPart(nil, 7, true, message[5:])
+	whole := bytes.Join([][]byte{hello, part, ack, last}, nil)
 	f.Add(whole)
 	f.Add(whole[:len(whole)-1])
 	f.Add(whole[3:])
 	f.Add(append(bytes.Clone(whole[:20]), whole[30:]...))
-	f.Add(AppendPart(nil, 1, true, make([]byte, ChunkLength)))
+	f.Add(bytes.Join([][]byte{hello, ack, last}, nil))
+	f.Add(bytes.Join([][]byte{hello, part, part, ack}, nil))
+	f.Add(bytes.Join([][]byte{hello, ack, part, last}, nil))
+	f.Add(new(Encoder).AppendPart(nil, 1, true, make([]byte, ChunkLength)))
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 1})
 	f.Fuzz(func(t *testing.T, stream []byte) {
@@ -36,7 +41,7 @@ func FuzzFrame(f *testing.F) {
 
 // readAll gives the frames that it has read, encoded again, and what ended the stream.
 func readAll(t *testing.T, source io.Reader) (frames []byte, end error) {
-	reader, assembler := NewReader(source), NewAssembler()
+	reader, assembler, encoder := NewReader(source), NewAssembler(), new(Encoder)
 	for {
 		kind, body, err := reader.Next()
 		if err != nil {
@@ -45,7 +50,7 @@ func readAll(t *testing.T, source io.Reader) (frames []byte, end error) {
 			}
 			return frames, err
 		}
-		frames = Append(frames, kind, body)
+		frames = encoder.Append(frames, kind, body)
 		if kind != Part {
 			continue
 		}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"sync"
@@ -22,6 +23,7 @@ type Sender struct {
 	flushed chan struct{}
 
 	mu      sync.Mutex
+	encoder Encoder
 	control []byte
 	queue   []*outgoing
 	sent    uint64
@@ -49,17 +51,23 @@ func (s *Sender) Send(stream uint32, message Message) {
 	}
 }
 
-// Control queues encoded frames that no window holds back. It never waits.
-func (s *Sender) Control(frames []byte) {
+// Control queues a frame that no window holds back. It never waits.
+func (s *Sender) Control(kind Kind, body []byte) {
 	s.mu.Lock()
 	if !s.closed {
-		s.control = append(s.control, frames...)
+		// It can be encoded now: it is written before any part that is encoded later.
+		s.control = s.encoder.Append(s.control, kind, body)
 	}
 	write := s.begin()
 	s.mu.Unlock()
 	if write {
 		go s.write()
 	}
+}
+
+// Acknowledge tells the peer how many bytes of its Part frames were taken so far. It never waits.
+func (s *Sender) Acknowledge(total uint64) {
+	s.Control(Ack, binary.BigEndian.AppendUint64(nil, total))
 }
 
 // Acknowledged takes the peer's running total. It never waits.
@@ -158,7 +166,7 @@ func (s *Sender) appendNext(buffer []byte) []byte {
 	}
 	last := len(first.pieces) == 0
 	before := len(buffer)
-	buffer = AppendPart(buffer, first.stream, last, chunk...)
+	buffer = s.encoder.AppendPart(buffer, first.stream, last, chunk...)
 	s.sent += uint64(len(buffer) - before)
 	s.queue[0] = nil
 	s.queue = s.queue[1:]

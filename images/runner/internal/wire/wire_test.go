@@ -23,8 +23,9 @@ func random(length int) []byte {
 func TestFramesSurviveAnyCut(t *testing.T) {
 	bodies := [][]byte{{}, {1}, random(1000), random(MaxBody - 1), random(ChunkLength), {2, 3}}
 	var stream []byte
+	var encoder Encoder
 	for _, body := range bodies {
-		stream = Append(stream, Part, body)
+		stream = encoder.Append(stream, Part, body)
 	}
 	for name, source := range map[string]io.Reader{
 		"whole": bytes.NewReader(stream), "bytes": iotest.OneByteReader(bytes.NewReader(stream)),
@@ -44,8 +45,9 @@ func TestFramesSurviveAnyCut(t *testing.T) {
 }
 
 func TestEveryDamageIsSeen(t *testing.T) {
-	frame := AppendPart(nil, 7, true, []byte("some data"))
-	whole := append(bytes.Clone(frame), Append(nil, Ping, []byte("next"))...)
+	var encoder Encoder
+	frame := encoder.AppendPart(nil, 7, true, []byte("some data"))
+	whole := encoder.Append(bytes.Clone(frame), Ping, []byte("next"))
 	for at := range frame {
 		damaged := bytes.Clone(whole)
 		damaged[at] ^= 0x40
@@ -55,6 +57,31 @@ func TestEveryDamageIsSeen(t *testing.T) {
 		lost := append(bytes.Clone(whole[:at]), whole[at+1:]...)
 		if _, _, err := NewReader(bytes.NewReader(lost)).Next(); !errors.Is(err, ErrDamaged) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("byte %d lost: %v", at, err)
+		}
+	}
+}
+
+func TestAFrameThatIsLostRepeatedOrOutOfOrderIsSeen(t *testing.T) {
+	var encoder Encoder
+	hello, one := encoder.Append(nil, Hello, []byte("{}")), encoder.AppendPart(nil, 1, false, []byte("same"))
+	two, ping := encoder.AppendPart(nil, 1, false, []byte("same")), encoder.Append(nil, Ping, nil)
+	for name, stream := range map[string][][]byte{
+		"0 lost": {one, two, ping}, "1 lost": {hello, two, ping}, "2 lost": {hello, one, ping}, "1, 2 lost": {hello, ping},
+		"0 repeated": {hello, hello, one}, "1 repeated": {hello, one, one, two}, "2 repeated": {hello, one, two, two},
+		"0, 1 swapped": {one, hello, two}, "1, 2 swapped": {hello, two, one, ping}, "2, 3 swapped": {hello, one, ping, two},
+	} {
+		reader := NewReader(bytes.NewReader(bytes.Join(stream, nil)))
+		var err error
+		var frames int
+		for ; err == nil; frames++ {
+			_, _, err = reader.Next()
+		}
+		good := 0
+		for good < len(stream) && bytes.Equal(stream[good], [][]byte{hello, one, two, ping}[good]) {
+			good++
+		}
+		if !errors.Is(err, ErrDamaged) || frames-1 != good {
+			t.Errorf("%s: %d frames, not %d, then %v", name, frames-1, good, err)
 		}
 	}
 }
@@ -148,7 +175,7 @@ func TestSenderKeepsTheWindowAndTakesTurns(t *testing.T) {
 	go sender.Send(1, Message{Header: []byte("{}"), Payload: [][]byte{long[:100], {}, long[100:]}})
 	p.wait(func() bool { return p.taken > Window-ChunkLength-2*PartOverhead })
 	sender.Send(2, Message{Header: []byte(`{"short":1}`)})
-	sender.Control(Append(nil, Ping, nil))
+	sender.Control(Ping, nil)
 	for {
 		p.mu.Lock()
 		p.acked = p.taken
@@ -202,12 +229,12 @@ func TestSenderRefusesImpossibleAcknowledgements(t *testing.T) {
 func TestSenderEndsWithWhatIsInControl(t *testing.T) {
 	var out bytes.Buffer
 	sender := NewSender(&out, func() {})
-	sender.Control(Append(nil, Goodbye, []byte("{}")))
+	sender.Control(Goodbye, []byte("{}"))
 	sender.Close()
 	sender.Send(1, Message{})
-	sender.Control(Append(nil, Ping, nil))
+	sender.Control(Ping, nil)
 	<-sender.Flushed()
-	if !bytes.Equal(out.Bytes(), Append(nil, Goodbye, []byte("{}"))) {
+	if !bytes.Equal(out.Bytes(), new(Encoder).Append(nil, Goodbye, []byte("{}"))) {
 		t.Errorf("%x", out.Bytes())
 	}
 	if kind, _, err := NewReader(&out).Next(); kind != Goodbye || err != nil {
@@ -217,10 +244,13 @@ func TestSenderEndsWithWhatIsInControl(t *testing.T) {
 
 // The same bytes as in tests/unit/test_protocol.py.
 func TestKnownBytes(t *testing.T) {
-	if got := hex.EncodeToString(AppendPart(nil, 7, true, []byte("a"), []byte("b"))); got != "000000086448d0080200000007016162" {
-		t.Error(got)
-	}
-	if got := hex.EncodeToString(AppendAck(nil, 258)); got != "0000000928917806030000000000000102" {
+	var out bytes.Buffer
+	sender := NewSender(&out, func() {})
+	sender.Send(7, Message{Payload: [][]byte{[]byte("a"), []byte("b")}})
+	sender.Acknowledge(258)
+	sender.Close()
+	<-sender.Flushed()
+	if got := hex.EncodeToString(out.Bytes()); got != "0000000ce40600cf02000000070100000000616200000009a1ead831030000000000000102" {
 		t.Error(got)
 	}
 }

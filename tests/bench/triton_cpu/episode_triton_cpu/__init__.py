@@ -1,0 +1,1 @@
+"""Found by its entry points; nothing of ours imports it."""

@@ -1,0 +1,167 @@
+"""The controller and its tasks against an API server without a cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import aiohttp
+import numpy as np
+import pytest
+
+from episode_operator.agent.report import AgentReport, Progress
+from episode_operator.api.episode import Episode, EpisodeStatus
+from episode_operator.api.reasons import AgentEnd, Phase, Verdict
+from episode_operator.api.result import EpisodeResult, WeightSpan
+from episode_operator.controller import status
+from episode_operator.controller.agents import AgentFactory
+from episode_operator.controller.attempt import Attempt
+from episode_operator.controller.controller import Controller
+from episode_operator.controller.distillation import Distiller
+from episode_operator.controller.models import ModelPool
+from episode_operator.controller.results import AttemptReport
+from episode_operator.controller.shared import Shared
+from episode_operator.controller.starts import Started
+from episode_operator.controller.teachers import Teachers
+from episode_operator.lifecycle.outcome import Outcome, Scored
+from episode_operator.model.tokens import TokenRow
+from episode_operator.results import writer
+from episode_operator.sandbox.network import Cluster
+from episode_operator.sandbox.pod import SandboxSettings
+from tests.unit import builders, records
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[records.Cluster]:
+    async with records.cluster() as found:
+        yield found
+
+
+@pytest.fixture
+async def shared(cluster: records.Cluster) -> AsyncIterator[Shared]:
+    models = ModelPool(retry_seconds=1)
+    async with aiohttp.ClientSession() as http:
+        yield Shared(
+            cluster.client,
+            http,
+            AgentFactory(models),
+            Distiller(cluster.client, http, Teachers(models), None),
+            SandboxSettings("runner"),
+            Cluster(api_server=()),
+            first_backoff_seconds=1,
+            session_retry_seconds=1,
+            store=None,
+        )
+    await models.close()
+
+
+def add(cluster: records.Cluster, name: str, **spec: Any) -> dict[str, Any]:
+    """An Episode that was created now."""
+    body = builders.episode(**spec).model_dump(mode="json", by_alias=True, exclude_none=True)
+    body["metadata"] |= {
+        "name": name,
+        "uid": f"uid-{name}",
+        "creationTimestamp": status.utc_now().isoformat(),
+    }
+    cluster.server.objects[cluster.path("episodes", name)] = body
+    return body
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+async def test_a_start_is_told_to_the_episode_of_the_pod_alone(
+    cluster: records.Cluster, shared: Shared
+) -> None:
+    controller = Controller(shared)
+    episodes = [add(cluster, name) for name in ("one", "two")]
+    try:
+        for episode in episodes:
+            await controller.episode_event("ADDED", episode)
+        await until(lambda: all(episode["status"].get("podUid") for episode in episodes))
+        uid = episodes[1]["status"]["podUid"]
+        for namespace, pod in (("other", "two-a0"), ("default", "else-0"), ("default", "two-a0")):
+            controller.sandbox_started(Started(namespace, pod, uid))
+        await until(lambda: ready(episodes[1]) == "True")
+        assert ready(episodes[0]) == "False"
+    finally:
+        await controller.close()
+
+
+async def test_a_row_that_does_not_fit_together_ends_the_episode_without_it(
+    cluster: records.Cluster, shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = TokenRow(
+        tokens=np.array([10, 11], dtype=np.int32),
+        mask=np.array([0, 1], dtype=np.bool_),
+        logprobs=np.array([0, 2], dtype=np.float32),
+        turn=np.array([0, 0], dtype=np.int16),
+        versions=(),
+        top=None,
+    )
+    spans = [WeightSpan(version="step-1", start=1, end=2)]
+    agent = AgentReport(
+        AgentEnd.NATURAL_FINISH, Progress(turns=2), records.CONVERSATION, row, spans
+    )
+    report = AttemptReport("pod-uid", "image", agent=agent)
+    scored = Scored(Verdict.PASSED, 1.0, "TestsPassed")
+
+    async def run(attempt: Attempt) -> Outcome:
+        return Outcome(scored, report)
+
+    monkeypatch.setattr(Attempt, "run", run)
+    controller = Controller(shared)
+    episode = add(cluster, "one")
+    try:
+        await controller.episode_event("ADDED", episode)
+        await until(lambda: episode["status"].get("podUid") is not None)
+        controller.sandbox_started(Started("default", "one-a0", episode["status"]["podUid"]))
+        await until(lambda: "completionTime" in episode["status"])
+    finally:
+        await controller.close()
+    told = episode["status"]
+    assert (told["verdict"], told["reason"]) == ("NoVerdict", "ModelBadResponse")
+    assert "reward" not in told
+    assert "logprobs: " in told["message"] and "TestsPassed" in told["message"]
+    result = await writer.load(cluster.client, namespace="default", name=told["resultName"])
+    assert result is not None
+    spec = result.spec
+    assert (spec.verdict, spec.reward, spec.tokens) == (Verdict.NO_VERDICT, None, None)
+    assert (spec.counts.turns, spec.counts.tokens, spec.weight_versions) == (2, 0, [])
+    assert spec.messages is not None
+    (event,) = [
+        item for item in cluster.server.objects.values() if item.get("reason") == "ModelBadResponse"
+    ]
+    assert event["type"] == "Warning"
+
+
+async def test_a_result_that_was_deleted_is_no_reason_to_run_the_episode_again(
+    cluster: records.Cluster, shared: Shared
+) -> None:
+    """It was deleted while it was distilled, and the operator started anew."""
+    given = add(cluster, "one")
+    result = EpisodeResult(metadata={"name": "one-result"}, spec=records.result_spec())
+    episode = Episode.model_validate(given)
+    given["status"] = status.distilling(episode, result, status.utc_now()).to_api()
+    controller = Controller(shared)
+    try:
+        await controller.episode_event(None, given)
+        await until(lambda: not controller.live())
+    finally:
+        await controller.close()
+    told = EpisodeStatus.model_validate(given["status"])
+    assert told.finished and told.completion_time is not None
+    assert told.phase is Phase.FINISHED
+    assert (told.verdict, told.reward, told.reason) == (Verdict.PASSED, 1.0, "TestsPassed")
+    for kind in ("Finished", "Distilled"):
+        (condition,) = [each for each in told.conditions if each.type == kind]
+        assert condition.status == str(kind == "Finished")
+        assert "EpisodeResult one-result" in condition.message
+    assert cluster.server.kinds() == ["episodes", "events"]
+
+
+def ready(episode: dict[str, Any]) -> str:
+    conditions = {each["type"]: each["status"] for each in episode["status"]["conditions"]}
+    return str(conditions["SandboxReady"])
