@@ -91,8 +91,7 @@ class Distiller:
             ModelError: the teacher cannot score this policy, whenever it is asked.
         """
         spec = episode.spec.distillation
-        if spec is None:
-            return
+        assert spec is not None  # an attempt asks only where there is one
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
                 await self._teachers.get(_policy(episode), spec)

@@ -1,6 +1,5 @@
 """Clients of the model servers, shared by all Episodes."""
 
-import asyncio
 import time
 from collections import defaultdict
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from functools import partial
 import aiohttp
 
 from episode_operator.api.agent import Model
+from episode_operator.controller.single_flight import SingleFlight
 from episode_operator.model import (
     Capabilities,
     ModelChanged,
@@ -22,7 +22,8 @@ from episode_operator.model import (
 _DETECT_AGAIN_SECONDS = 300.0
 """What a server can do is asked again now and then, also where nothing seems to have changed."""
 
-_Key = tuple[str, str, int]
+Server = tuple[str, str, int]
+"""Endpoint, model name and time limit of a request in seconds: what one client is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +42,13 @@ class ModelPool:
         """`retry_seconds`: how long a request that failed is sent again."""
         self._retry_seconds = retry_seconds
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-        self._known: dict[_Key, tuple[float, ServedModel]] = {}
+        self._known: dict[Server, tuple[float, ServedModel]] = {}
         self._versions: defaultdict[str, WeightVersions] = defaultdict(WeightVersions)
-        self._asking: dict[_Key, asyncio.Task[ServedModel]] = {}
+        self._asking = SingleFlight[Server, ServedModel]()
 
     async def close(self) -> None:
         """Close the connections."""
-        for asking in self._asking.values():
-            asking.cancel()
+        self._asking.close()
         await self._session.close()
 
     async def get(self, model: Model, *, logprobs: bool) -> ServedModel:
@@ -60,7 +60,7 @@ class ModelPool:
         Raises:
             ModelError: the server does not answer, lacks the model, or cannot be used token-exact.
         """
-        key = (model.endpoint, model.name, model.request_timeout_seconds)
+        key = server_of(model)
         while (served := self._recent(key)) is not None:
             try:
                 await require_unchanged(served.client, served.capabilities, logprobs=logprobs)
@@ -69,21 +69,13 @@ class ModelPool:
                     del self._known[key]
             else:
                 return served
-        if key not in self._asking:  # many Episodes start at once; all take what one is answered
-            self._asking[key] = asyncio.create_task(self._ask(model))
-            self._asking[key].add_done_callback(partial(self._asked, key))
-        return await asyncio.shield(self._asking[key])
+        return await self._asking.ask(key, partial(self._ask, key, model))
 
-    def _recent(self, key: _Key) -> ServedModel | None:
+    def _recent(self, key: Server) -> ServedModel | None:
         asked, served = self._known.get(key, (0.0, None))
         return served if time.monotonic() - asked < _DETECT_AGAIN_SECONDS else None
 
-    def _asked(self, key: _Key, asking: asyncio.Task[ServedModel]) -> None:
-        del self._asking[key]
-        if not asking.cancelled() and asking.exception() is None:
-            self._known[key] = (time.monotonic(), asking.result())
-
-    async def _ask(self, model: Model) -> ServedModel:
+    async def _ask(self, key: Server, model: Model) -> ServedModel:
         client = VllmClient(
             self._session,
             model.endpoint,
@@ -92,4 +84,11 @@ class ModelPool:
             retry_budget=self._retry_seconds,
             versions=self._versions[model.endpoint],
         )
-        return ServedModel(client, await detect(client), SpecialTokens(client))
+        served = ServedModel(client, await detect(client), SpecialTokens(client))
+        self._known[key] = (time.monotonic(), served)
+        return served
+
+
+def server_of(model: Model) -> Server:
+    """Which client the model needs."""
+    return model.endpoint, model.name, model.request_timeout_seconds

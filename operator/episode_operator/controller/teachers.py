@@ -6,12 +6,12 @@ from functools import partial
 
 from episode_operator.api.agent import Model
 from episode_operator.api.distillation import Distillation
-from episode_operator.controller.models import ModelPool, ServedModel
+from episode_operator.controller.models import ModelPool, ServedModel, Server, server_of
+from episode_operator.controller.single_flight import SingleFlight
 from episode_operator.distill import check_vocabulary
 from episode_operator.model import Scorer, detect_scoring
 
-_Server = tuple[str, str, int]
-_Key = tuple[_Server, _Server, int, int]
+_Key = tuple[Server, Server, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Teachers:
     def __init__(self, models: ModelPool) -> None:
         self._models = models
         self._known: dict[_Key, Teacher] = {}
-        self._asking: dict[_Key, asyncio.Task[Teacher]] = {}
+        self._asking = SingleFlight[_Key, Teacher]()
         self._same_vocabulary: set[tuple[str | None, ...]] = set()
         self._gates: dict[tuple[str, int], asyncio.Semaphore] = {}
 
@@ -43,24 +43,14 @@ class Teachers:
         given = policy.sampling.top_logprobs if spec.student_top_k else 0
         served = await self._models.get(policy, logprobs=False)
         scoring = await self._models.get(teacher, logprobs=False)
-        key = (_served_as(policy), _served_as(teacher), spec.top_k, given)
+        key = (server_of(policy), server_of(teacher), spec.top_k, given)
         known = self._known.get(key)
         if known is not None and known.policy is served and known.served is scoring:
             return known
-        if key not in self._asking:  # many Episodes start at once; all take what one is answered
-            asking = self._ask(served, scoring, top_k=spec.top_k, given_ids=given)
-            self._asking[key] = asyncio.create_task(asking)
-            self._asking[key].add_done_callback(partial(self._asked, key))
-        return await asyncio.shield(self._asking[key])
+        return await self._asking.ask(key, partial(self._ask, key, served, scoring))
 
-    def _asked(self, key: _Key, asking: asyncio.Task[Teacher]) -> None:
-        del self._asking[key]
-        if not asking.cancelled() and asking.exception() is None:
-            self._known[key] = asking.result()
-
-    async def _ask(
-        self, policy: ServedModel, teacher: ServedModel, *, top_k: int, given_ids: int
-    ) -> Teacher:
+    async def _ask(self, key: _Key, policy: ServedModel, teacher: ServedModel) -> Teacher:
+        *_, top_k, given_ids = key
         both = tuple(
             part
             for one in (policy, teacher)
@@ -74,7 +64,9 @@ class Teachers:
         gate = self._gates.setdefault(
             (teacher.client.endpoint, at_once), asyncio.Semaphore(at_once)
         )
-        return Teacher(policy, teacher, Scorer(teacher.client, capabilities, gate=gate))
+        fit = Teacher(policy, teacher, Scorer(teacher.client, capabilities, gate=gate))
+        self._known[key] = fit
+        return fit
 
 
 def _model(spec: Distillation, policy: Model) -> Model:
@@ -86,7 +78,3 @@ def _model(spec: Distillation, policy: Model) -> Model:
         name=spec.teacher.name,
         request_timeout_seconds=spec.teacher.request_timeout_seconds,
     )
-
-
-def _served_as(model: Model) -> _Server:
-    return model.endpoint, model.name, model.request_timeout_seconds
