@@ -27,6 +27,7 @@ $(UV):
 .PHONY: lock
 lock: | $(UV) ## Lock the dependencies of pyproject.toml again.
 	$(UV) pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 pyproject.toml -o requirements/operator.lock
+	$(UV) pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --extra bridge pyproject.toml -o requirements/bridge.lock
 	$(UV) pip compile -q --universal --generate-hashes --no-header --no-emit-index-url --no-emit-find-links --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements/dev.lock
 
 .PHONY: demo
@@ -82,7 +83,7 @@ chaos: .venv/installed ## Run N Episodes under random faults; SEED=7 repeats a r
 	@$(PYTHON) -m tests.chaos --count $(or $(N),200) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
-bench: .venv/installed ## Measure; BENCH=exec, start or opd.
+bench: .venv/installed ## Measure; BENCH=exec, start, opd or bridge.
 	@$(PYTHON) -m tests.bench $(BENCH)
 
 .PHONY: fuzz

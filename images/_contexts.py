@@ -14,7 +14,7 @@ from images._shell import CACHE, BuildError, download, run
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 IMAGES = REPOSITORY / "images"
-LOCK = REPOSITORY / "requirements" / "operator.lock"
+LOCKS = REPOSITORY / "requirements"
 NINJA_LOCK = IMAGES / "task-musl" / "ninja.lock"
 ABI = (3, 11)
 
@@ -70,25 +70,31 @@ def _prepare_runner(folder: Path) -> None:
     run(["go", "build", *flags, "-o", folder / "runner", "."], cwd=source, env=static)
 
 
-def _operator_inputs() -> Iterable[Path]:
-    yield from (LOCK, REPOSITORY / "pyproject.toml")
+def _python(name: str) -> Image:
+    """An image of this project's own Python, with the dependencies of the lock of its name."""
+    lock = LOCKS / f"{name}.lock"
+    return Image(name, "python", partial(_python_inputs, lock), partial(_prepare_python, lock))
+
+
+def _python_inputs(lock: Path) -> Iterable[Path]:
+    yield from (lock, REPOSITORY / "pyproject.toml")
     for package in ("operator/episode_operator", "operator/episodectl", "trainer_bridge"):
         for file in (REPOSITORY / package).rglob("*"):
             if file.is_file() and "__pycache__" not in file.parts:
                 yield file
 
 
-def _prepare_operator(folder: Path) -> None:
+def _prepare_python(lock: Path, folder: Path) -> None:
     """Install wheels for the image's Python on this machine, byte-compiled for a quick start.
 
     The dependencies are installed again only when the lock changes, and are a layer of their own:
     one archive, as comparing 15,000 files with the cached layer would take 12 seconds each time.
     """
-    key = hashlib.sha256(LOCK.read_bytes() + f"{sys.version}{_platform()}".encode()).hexdigest()
+    key = hashlib.sha256(lock.read_bytes() + f"{sys.version}{_platform()}".encode()).hexdigest()
     archive, marker = folder / "dependencies.tar", folder / "dependencies.key"
     if not marker.exists() or marker.read_text() != key:
         marker.unlink(missing_ok=True)
-        locked = ["--require-hashes", "--only-binary=:all:", "--requirements", str(LOCK)]
+        locked = ["--require-hashes", "--only-binary=:all:", "--requirements", str(lock)]
         python = ["--python-version", ".".join(map(str, ABI)), "--python-platform", _platform()]
         _install(folder / "dependencies", [*python, *locked])
         owner = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner"]
@@ -135,13 +141,14 @@ def _uv() -> str:
         return found
     cached = sorted(CACHE.parent.glob("uv*/bin/uv"))
     if not cached:
-        raise BuildError("uv is needed for the operator's image: put it on PATH or set UV to it")
+        raise BuildError("the operator's and the bridge's image need uv: put it on PATH or set UV")
     return str(cached[-1])
 
 
 ALL = (
     Image("runner", None, _runner_inputs, _prepare_runner),
-    Image("operator", "python", _operator_inputs, _prepare_operator),
+    _python("operator"),
+    _python("bridge"),
     _plain("task-python", "python"),
     _plain("task-busybox", "busybox"),
     _plain("task-scratch", None),

@@ -44,6 +44,7 @@ LANES = (
         Suite("runner tests", [*PYTEST, "-n", "2", "tests/runner"]),
         Suite("model tests", [*PYTEST, "tests/model"]),
         Suite("object store tests", [*PYTEST, BUILDING, "tests/stores"]),
+        Suite("Atropos", [*PYTEST, "tests/atropos"]),
         Suite("Harbor's reading of tasks", [*PYTEST, "tests/harbor"]),
         Suite("judgement of measurements", [*PYTEST, "tests/bench"]),
         Suite("vLLM's rendering and parsers", [*PYTEST, BUILDING, "tests/vllm"]),

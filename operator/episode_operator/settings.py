@@ -44,7 +44,7 @@ class Settings:
     retry_backoff_seconds: float = 10.0
     model_retry_seconds: float = 300.0
     session_retry_seconds: float = 180.0
-    sweep_interval_seconds: float = 300.0
+    sweep_interval_seconds: float = 60.0
     object_store: ObjectStore | None = None
     health_port: int = 8080
     metrics_port: int = 9090
@@ -70,7 +70,7 @@ class Settings:
             retry_backoff_seconds=float(os.environ.get("EPISODE_RETRY_BACKOFF_SECONDS", "10")),
             model_retry_seconds=float(os.environ.get("EPISODE_MODEL_RETRY_SECONDS", "300")),
             session_retry_seconds=float(os.environ.get("EPISODE_SESSION_RETRY_SECONDS", "180")),
-            sweep_interval_seconds=float(os.environ.get("EPISODE_SWEEP_INTERVAL_SECONDS", "300")),
+            sweep_interval_seconds=float(os.environ.get("EPISODE_SWEEP_INTERVAL_SECONDS", "60")),
             object_store=_object_store(),
             health_port=int(os.environ.get("EPISODE_HEALTH_PORT", "8080")),
             metrics_port=int(os.environ.get("EPISODE_METRICS_PORT", "9090")),

@@ -1,4 +1,4 @@
-"""Command line of the measurements: `python -m tests.bench exec`, `start` or `opd`."""
+"""Command line of the measurements: `python -m tests.bench exec`, `start`, `opd` or `bridge`."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tests.bench import exec_bench, harbor, opd_bench, start_bench
+from tests.bench import bridge_bench, exec_bench, harbor, opd_bench, start_bench
 from tests.bench.report import Measured
 from tests.bench.target import ensure_target
 from tests.testbed.console import console, step
@@ -68,6 +68,15 @@ def opd(
     """What a teacher computes for each token of a trajectory, and what payloads cost."""
     settings = opd_bench.Settings(repeats)
     _show("bench-opd", opd_bench.measure(settings, console.print))
+
+
+@app.command()
+def bridge(
+    repeats: Annotated[int, typer.Option(min=1, help="How often all is measured.")] = 5,
+) -> None:
+    """How fast groups get to Atropos, against a POST of bytes that are ready."""
+    settings = bridge_bench.Settings(repeats)
+    _show("bench-bridge", bridge_bench.measure(settings, console.print))
 
 
 def _show(name: str, measuring: Coroutine[None, None, Measured]) -> None:

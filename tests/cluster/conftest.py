@@ -1,7 +1,7 @@
 """Fixtures on the real cluster. They never skip: without a cluster every test here fails."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 
 import pytest
 
@@ -13,14 +13,24 @@ from tests.testbed import stack
 from tests.testbed.forward import forwarded
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None]:
     """Keep on one worker what shares a fixture of its module, so that it is made once."""
-    for item in items:
-        assert isinstance(item, pytest.Function)
-        fixtures = item._fixtureinfo.name2fixturedefs.values()
-        if any(fixture.scope == "module" for found in fixtures for fixture in found):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    grouped = [item for item in items if _shares(item)]
+    for item in grouped:
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    yield
+    if config.getoption("loadgroup", default=False):  # set by pytest-xdist in its workers
+        scattered = [item.nodeid for item in grouped if not item.nodeid.endswith(item.path.stem)]
+        assert not scattered, f"pytest-xdist did not take up the groups: {scattered[:3]}"
+
+
+def _shares(item: pytest.Item) -> bool:
+    assert isinstance(item, pytest.Function)
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    return any(fixture.scope == "module" for found in fixtures for fixture in found)
 
 
 def _required(name: str) -> str:

@@ -14,7 +14,9 @@ from episode_operator.results.payload import TokenRow
 
 FINISH_SECONDS = 480.0
 _POLL_SECONDS = 0.2
-_AT_ONCE = 12
+_SLOW_POLL_SECONDS = 0.5
+_SLOW_AFTER_SECONDS = 3.0
+_AT_ONCE = 6
 
 PASSING_TEST = "echo 1 > /logs/verifier/reward.txt"
 
@@ -97,10 +99,13 @@ class Episodes:
         self, name: str, condition: Callable[[Episode], bool], *, seconds: float = FINISH_SECONDS
     ) -> Episode:
         """Wait until the condition holds."""
-        end = time.monotonic() + seconds
+        begun = time.monotonic()
         while not condition(episode := await self.get(name)):
-            assert time.monotonic() < end, f"not within {seconds} s: {episode.status}"
-            await asyncio.sleep(_POLL_SECONDS)
+            waited = time.monotonic() - begun
+            assert waited < seconds, f"not within {seconds} s: {episode.status}"
+            await asyncio.sleep(
+                _POLL_SECONDS if waited < _SLOW_AFTER_SECONDS else _SLOW_POLL_SECONDS
+            )
         return episode
 
     async def until_running(self, name: str) -> Episode:

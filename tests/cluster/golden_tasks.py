@@ -216,7 +216,7 @@ def write_all(folder: Path, image: str, *, mutilated: bool = False) -> list[Path
     rows = opd_rows(image)
     if mutilated:
         tasks = {name: _without_solution(files) for name, files in tasks.items()}
-        rows = [{**row, "solution": "\n"} for row in rows]
+        rows = [{**row, "solution": "pass\n"} for row in rows]
     for name, files in tasks.items():
         write(folder / "tasks" / name, files)
     (folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

@@ -47,6 +47,14 @@ FORBIDDEN = (
     "create pods --subresource=attach",
     "* *",
 )
+BRIDGE = (
+    "bridge.enabled=true",
+    "bridge.config.run=maths",
+    "bridge.config.tasks.builtin=coding",
+    "bridge.config.sink.kind=atropos",
+    "bridge.config.sink.url=http://atropos:8000",
+)
+"""Values of a release with a bridge."""
 
 
 async def _may(question: str) -> bool:
@@ -101,6 +109,21 @@ async def test_the_operator_runs_without_root_on_a_read_only_file_system() -> No
             "objectStore.volume.persistentVolumeClaim.claimName=results",
         ),
         ("vllm.enabled=true", "vllm.networkPolicy.from[0].podSelector.matchLabels.app=trainer"),
+        BRIDGE,
+        (*BRIDGE, "operator.enabled=false", "crds.install=false", "bridge.mode=process"),
+        (*BRIDGE, "bridge.mode=evaluate", "bridge.extraArgs={--label=first}"),
+        (*BRIDGE, "bridge.config.metrics_port=null"),
+        (
+            *BRIDGE,
+            "bridge.envFrom[0].secretRef.name=wandb",
+            "bridge.extraVolumes[0].name=tasks",
+            "bridge.extraVolumes[0].persistentVolumeClaim.claimName=tasks",
+            "bridge.extraVolumeMounts[0].name=tasks",
+            "bridge.extraVolumeMounts[0].mountPath=/tasks",
+            "bridge.networkPolicy.apiServer.cidrs={192.0.2.1/32}",
+            "bridge.networkPolicy.from=null",
+            "bridge.networkPolicy.to=null",
+        ),
     ],
 )
 async def test_the_chart_lints_and_the_api_server_takes_it(values: tuple[str, ...]) -> None:
@@ -136,3 +159,22 @@ async def test_the_chart_lints_and_the_api_server_takes_it(values: tuple[str, ..
         stdin=manifests.decode(),
     )
     assert ran.code == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("values", "refusal"),
+    [
+        (("bridge.enabled=true",), "bridge.config.run must be set"),
+        ((*BRIDGE, "bridge.config.sink=null"), "bridge.config.sink must be set"),
+        ((*BRIDGE, "bridge.mode=train"), "bridge.mode is serve, process or evaluate, not train"),
+    ],
+)
+async def test_the_chart_says_what_a_bridge_lacks(values: tuple[str, ...], refusal: str) -> None:
+    rendered = await asyncio.create_subprocess_exec(
+        *("helm", "template", "x", str(stack.CHART), "--kube-version=1.34.0"),
+        *(f"--set={value}" for value in values),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, told = await rendered.communicate()
+    assert rendered.returncode != 0
+    assert refusal in told.decode()

@@ -99,7 +99,7 @@ async def killed(shared: Episodes, image: str, busybox: str, model: dict[str, ob
         ("command", {"Running"}),
         ("verifier", {"Verifying"}),
         ("patches", {"Running"}),
-        ("model-late", {"Running", "Verifying"}),  # the model may be quick
+        ("model-late", {"Running", "Verifying", "Finished"}),  # the model may be quick
         ("model-early", {"Running", "Verifying"}),
     ],
 )

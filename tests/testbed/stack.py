@@ -55,6 +55,7 @@ class Stack:
             "TASK_IMAGE": self.images["task-python"],
             "BUSYBOX_IMAGE": self.images["task-busybox"],
             "RUNNER_IMAGE": self.images["runner"],
+            "BRIDGE_IMAGE": self.images["bridge"],
             "MODEL_ENDPOINT": self.model_endpoint,
             "MODEL_NAME": self.model_name,
             "HOST_ADDRESS": self.host_address,

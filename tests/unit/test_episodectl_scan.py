@@ -21,6 +21,8 @@ from trainer_bridge.sources import Build, Task, Unreadable
 class Named:
     """A task that is only a name."""
 
+    family = ""
+
     def __init__(self, name: str, notes: tuple[str, ...] = ()) -> None:
         self.name = name
         self.notes = notes

@@ -74,9 +74,17 @@ def test_an_opd_row_without_solution_is_no_oracles(tmp_path: Path) -> None:
         ({"test_code": "x"}, "the row has no text in its field `task`"),
         ({"task": "x", "test_code": " "}, "the row has no text in its field `test_code`"),
         ({**OPD, "solution": 1}, "the row's field `solution` is not text"),
-        (OPD, "no image: name one that has Python with --image"),
-        ({"x": 1}, "the row has neither extra_info.task_dir nor ground_truth"),
+        (OPD, "no image: name one that has Python with `image` or --image"),
+        ({"x": 1, "y": 2}, "no kind of row is known with the fields x, y; known are task and"),
+        ({}, "no kind of row is known with the fields ;"),
+        ({"extra_info": "task_1"}, "the row has neither extra_info.task_dir nor ground_truth"),
+        ({"extra_info": {"task_dir": 7}}, "the row has neither extra_info.task_dir"),
+        ({"extra_info": {"task_dir": "/"}}, "the row has neither extra_info.task_dir"),
         ({"extra_info": {"task_dir": "gone"}}, "there is no folder"),
+        ({"extra_info": {"task_dir": "x" * 300}}, "[Errno 36] File name too long"),
+        ({"task": None, "test_code": "x"}, "the row has no text in its field `task`"),
+        ({**OPD, "category": 1}, "the row's field `category` is not text"),
+        ({**OPD, "task_id": [1]}, "the row's field `task_id` is neither text nor a whole number"),
         ([1], "the row is not an object"),
     ],
 )
@@ -86,12 +94,13 @@ def test_rows_that_cannot_be_read(tmp_path: Path, row: Any, why: str) -> None:
 
 def test_every_line_is_accounted_for(tmp_path: Path) -> None:
     path = rows(tmp_path / "rows.jsonl", OPD, {**OPD, "task": "a\u2028b"})
-    path.write_text(path.read_text() + "\n{broken\n")
-    one, two, broken = found(path, "i")
+    path.write_text(path.read_text() + "\n{broken\n" + "[" * 100_000)
+    one, two, broken, deep = found(path, "i")
     assert isinstance(one, AgenticOpdTask) and isinstance(two, AgenticOpdTask)
     assert two.task == "a\u2028b"
     assert isinstance(broken, Unreadable)
     assert broken.path == f"{path}:4" and broken.reason.startswith("not JSON")
+    assert isinstance(deep, Unreadable) and deep.reason.startswith("not JSON")
 
 
 def test_a_json_list_of_rows(tmp_path: Path) -> None:
@@ -101,6 +110,8 @@ def test_a_json_list_of_rows(tmp_path: Path) -> None:
     ]
     (tmp_path / "rows.json").write_text(json.dumps(OPD))
     assert reason(tmp_path / "rows.json") == "the file is not a JSON list of rows"
+    (tmp_path / "rows.json").write_text("[{]")
+    assert reason(tmp_path / "rows.json").startswith("Expecting property name")
 
 
 def test_an_endless_terminals_folder(tmp_path: Path) -> None:
@@ -158,11 +169,12 @@ def test_an_image_that_must_be_built_first(tmp_path: Path, definition: str, why:
 
 
 def test_endless_terminals_rows_name_folders(tmp_path: Path) -> None:
-    task_folders.write(tmp_path / "task_1", ENDLESS)
+    for name in ("task_1", "task_2"):
+        task_folders.write(tmp_path / name, ENDLESS)
     path = rows(
         tmp_path / "rows.jsonl",
         {"description": "Of the row.", "extra_info": {"task_dir": "/data/task_1"}},
-        {"reward_spec": {"ground_truth": "task_1"}},
+        {"reward_spec": {"ground_truth": "task_2"}},
     )
     one, two = found(path, None)
     assert isinstance(one, EndlessTerminalsTask) and isinstance(two, EndlessTerminalsTask)
@@ -188,6 +200,8 @@ def test_paths_without_tasks(tmp_path: Path) -> None:
     assert reason(tmp_path / "rows.csv").startswith("neither a folder nor a file of rows")
     (tmp_path / "empty").mkdir()
     assert reason(tmp_path / "empty") == "there is no task in the folder"
+    (tmp_path / "empty.jsonl").touch()
+    assert reason(tmp_path / "empty.jsonl") == "there is no row in the file"
 
 
 def test_humaneval_problems_are_tasks() -> None:

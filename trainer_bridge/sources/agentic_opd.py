@@ -1,12 +1,17 @@
-"""AgenticOPD: rows with a coding task and Python test code; also a `solution`, for an Oracle."""
+"""AgenticOPD: rows with a coding task and Python test code; also a `solution`, for an Oracle.
+
+The family of a task is its row's `family`, `category` or `difficulty`, else `coding`.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 from episode_operator.api.agent import Agent, AgentKind, Model
-from trainer_bridge.sources.errors import Unreadable
+from trainer_bridge.sources.errors import Unreadable, UnusableError
+from trainer_bridge.sources.fields import Row, optional_text, text
 from trainer_bridge.sources.task import Build, Options, episode_spec
 
+FAMILY = "coding"
 VERIFIER_SECONDS = 30
 
 _SOLUTION = "/solution/solution.py"
@@ -17,6 +22,7 @@ class AgenticOpdTask:
     """One row."""
 
     name: str
+    family: str
     where: str
     image: str
     task: str
@@ -53,25 +59,35 @@ class AgenticOpdTask:
         return Build(episode_spec(self.where, fields))
 
 
-def is_row(row: dict[str, Any]) -> bool:
+def is_row(row: Row) -> bool:
     """Whether the row is one of these."""
     return "test_code" in row or "tests" in row
 
 
-def read_row(row: dict[str, Any], name: str, where: str, options: Options) -> AgenticOpdTask:
+def read_row(row: Row, name: str, where: str, options: Options) -> AgenticOpdTask:
     """The task of a row.
 
     Raises:
-        Unreadable: a field is missing, or no image is named.
+        UnusableError: a field is missing, or no image is named.
     """
-    task, code = row.get("task"), row.get("test_code", row.get("tests"))
-    for field, value in (("task", task), ("test_code", code)):
-        if not isinstance(value, str) or not value.strip():
-            raise Unreadable(where, f"the row has no text in its field `{field}`")
-    solution = row.get("solution")
-    if solution is not None and not isinstance(solution, str):
-        raise Unreadable(where, "the row's field `solution` is not text")
-    image = options.image_of(name) or row.get("image")
-    if not isinstance(image, str):
-        raise Unreadable(where, "no image: name one that has Python with --image")
-    return AgenticOpdTask(name, where, image, str(task), str(code), solution)
+    return AgenticOpdTask(
+        name=name,
+        family=optional_text(row, "family", "category", "difficulty") or FAMILY,
+        where=where,
+        task=text(row, "task"),
+        test_code=text(row, "test_code" if "test_code" in row else "tests"),
+        solution=optional_text(row, "solution"),
+        image=python_image(row, name, options),
+    )
+
+
+def python_image(row: Row, name: str, options: Options) -> str:
+    """The caller's image for a row's task, else the row's own.
+
+    Raises:
+        UnusableError: neither names one.
+    """
+    image = options.image_of(name) or optional_text(row, "image")
+    if image is None:
+        raise UnusableError("no image: name one that has Python with `image` or --image")
+    return image

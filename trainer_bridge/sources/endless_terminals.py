@@ -1,25 +1,28 @@
 """Endless Terminals: folders `task_*`, and dataset rows that name one.
 
-The image is that of `container.def`, unless the caller names images that were built from it.
+The image is that of `container.def`, unless the caller names images that were built from it. The
+family of a task is the `category` of its row or of environment/task.json, else `endless-terminals`.
 """
 
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from episode_operator.api.agent import Agent, AgentKind, Model
 from trainer_bridge.sources.archives import Packer, read_tree
 from trainer_bridge.sources.errors import Unreadable, UnusableError
+from trainer_bridge.sources.fields import Row, optional_text
 from trainer_bridge.sources.harbor.folder import RUN_SOLUTION, TaskFolder
 from trainer_bridge.sources.task import Build, Options, episode_spec
 
 TEST = "test_final_state.py"
+FAMILY = "endless-terminals"
 DEFAULT_IMAGE = "ubuntu:22.04"
 VERIFIER_SECONDS = 60
 
-_BUILD_IT = "build the image, push it, and name it with --image"
+_BUILD_IT = "build the image, push it, and name it with `image` or --image"
 _SECTION = re.compile(
     r"^%(?=(?:app\w+|arguments|environment|files|help|labels|post|pre|runscript|setup|"
     r"startscript|test)\b)",
@@ -36,6 +39,7 @@ class EndlessTerminalsTask:
 
     folder: Path
     name: str
+    family: str
     image: str
     setup: str
     instruction: str
@@ -80,8 +84,8 @@ def is_task(folder: Path) -> bool:
     return (folder / "tests" / TEST).exists() or (folder / TEST).exists()
 
 
-def read_task(folder: Path, options: Options, *, description: str = "") -> EndlessTerminalsTask:
-    """The task in a folder; `description` is that of its row.
+def read_task(folder: Path, options: Options, *, row: Row | None = None) -> EndlessTerminalsTask:
+    """The task in a folder; what its row says counts first.
 
     Raises:
         Unreadable: it cannot be read, or its image has to be built first.
@@ -93,47 +97,75 @@ def read_task(folder: Path, options: Options, *, description: str = "") -> Endle
         image, setup = options.image_of(name), ""
         if image is None:
             image, setup = _container(folder)
-        instruction = description or _instruction(folder)
+        own, described = row or {}, _described(folder)
+        instruction = optional_text(own, "description") or _instruction(folder, described)
+        family = optional_text(own, "category") or _first_text(described.get("category"))
     except (UnusableError, OSError, UnicodeDecodeError) as error:
         raise Unreadable(folder, str(error)) from error
-    return EndlessTerminalsTask(folder, name, image, setup, instruction)
+    return EndlessTerminalsTask(folder, name, family or FAMILY, image, setup, instruction)
 
 
-def read_row(row: dict[str, Any], where: str, base: Path, options: Options) -> EndlessTerminalsTask:
+def is_row(row: Row) -> bool:
+    """Whether the row is one of these."""
+    return "extra_info" in row or "reward_spec" in row
+
+
+def read_row(row: Row, where: str, base: Path, options: Options) -> EndlessTerminalsTask:
     """The task that a row names by its folder, which may have moved into the folder `base`.
 
     Raises:
-        Unreadable: the row names no folder, or the folder cannot be read.
+        UnusableError: the row names no folder that is there.
+        Unreadable: the folder cannot be read.
     """
     named = _nested(row, "extra_info", "task_dir") or _nested(row, "reward_spec", "ground_truth")
-    if not isinstance(named, str):
-        raise Unreadable(where, "the row has neither extra_info.task_dir nor ground_truth")
-    places = [base / named, base / Path(named).name]
-    folder = next((place for place in places if place.is_dir()), None)
+    if not isinstance(named, str) or not PurePosixPath(named).name:
+        raise UnusableError("the row has neither extra_info.task_dir nor ground_truth")
+    places = dict.fromkeys([base / named, base / PurePosixPath(named).name])
+    try:
+        folder = next((place for place in places if place.is_dir()), None)
+    except OSError as error:
+        raise UnusableError(str(error)) from error
     if folder is None:
-        raise Unreadable(where, f"there is no folder {places[0]}, nor {places[1]}")
-    return read_task(folder, options, description=str(row.get("description") or ""))
+        raise UnusableError(
+            f"there is no folder {' nor '.join(map(str, places))}; tasks_base_dir must be the "
+            "folder that holds it"
+        )
+    return read_task(folder, options, row=row)
 
 
-def _nested(row: dict[str, Any], outer: str, inner: str) -> Any:
+def _nested(row: Row, outer: str, inner: str) -> Any:
     table = row.get(outer)
     return table.get(inner) if isinstance(table, dict) else None
 
 
-def _instruction(folder: Path) -> str:
-    page, described = folder / "instruction.md", folder / "environment" / "task.json"
-    if page.exists() and (text := page.read_text().strip()):
-        return text
-    if described.exists():
-        try:
-            task = json.loads(described.read_text())
-        except ValueError as error:
-            raise UnusableError(f"environment/task.json is not JSON: {error}") from error
-        for field in ("description", "instruction"):
-            found = task.get(field) if isinstance(task, dict) else None
-            if isinstance(found, str) and found.strip():
-                return found.strip()
-    raise UnusableError("no description: neither the row nor instruction.md nor task.json has one")
+def _described(folder: Path) -> dict[str, Any]:
+    """What environment/task.json says; nothing where there is none."""
+    file = folder / "environment" / "task.json"
+    if not file.exists():
+        return {}
+    try:
+        task = json.loads(file.read_text())
+    except (ValueError, RecursionError) as error:
+        raise UnusableError(f"environment/task.json is not JSON: {error}") from error
+    if not isinstance(task, dict):
+        raise UnusableError("environment/task.json is not a JSON object")
+    return task
+
+
+def _instruction(folder: Path, described: dict[str, Any]) -> str:
+    page = folder / "instruction.md"
+    found = page.read_text() if page.exists() else ""
+    text = _first_text(found, described.get("description"), described.get("instruction"))
+    if text is None:
+        raise UnusableError(
+            "no description: neither the row nor instruction.md nor task.json has one"
+        )
+    return text
+
+
+def _first_text(*values: Any) -> str | None:
+    texts = (value.strip() for value in values if isinstance(value, str))
+    return next((text for text in texts if text), None)
 
 
 def _container(folder: Path) -> tuple[str, str]:

@@ -1,6 +1,9 @@
-"""Why a task cannot be read."""
+"""Why a task cannot be read, or a whole source of tasks."""
 
+from collections.abc import Sequence
 from pathlib import Path
+
+_SHOWN = 10
 
 
 class UnusableError(Exception):
@@ -19,3 +22,31 @@ class Unreadable(Exception):
         super().__init__(f"{path}: {reason}")
         self.path = str(path)
         self.reason = reason
+
+
+class SourceError(Exception):
+    """No tasks can be had from a source; the text says what to do."""
+
+
+class DatasetError(SourceError):
+    """A dataset cannot be loaded the way it is asked for."""
+
+
+class HubUnreachableError(DatasetError):
+    """The hub did not answer, also when it was asked again; a later try may succeed."""
+
+
+class NoTasksError(SourceError):
+    """A source has no task that can be read.
+
+    Attributes:
+        unreadable: every task that it has, with the reason.
+    """
+
+    def __init__(self, source: str, unreadable: Sequence[Unreadable]) -> None:
+        reasons = [f"\n  {each}" for each in unreadable[:_SHOWN]]
+        if len(unreadable) > _SHOWN:
+            reasons.append(f"\n  and {len(unreadable) - _SHOWN} more")
+        what = "none of its tasks can be read:" if unreadable else "it is empty"
+        super().__init__(f"{source}: {what}{''.join(reasons)}")
+        self.unreadable = tuple(unreadable)

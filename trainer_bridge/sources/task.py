@@ -74,6 +74,10 @@ class Task(Protocol):
         """Name of the task: the same each time the source is read."""
 
     @property
+    def family(self) -> str:
+        """Family of the task, by which statistics are grouped; never empty."""
+
+    @property
     def notes(self) -> Sequence[str]:
         """What the task says that has no effect here."""
 
@@ -120,6 +124,15 @@ def episode_spec(path: Path | str, fields: Mapping[str, Any]) -> EpisodeSpec:
         spec = EpisodeSpec.model_validate(fields)
     except ValidationError as error:
         raise Unreadable(path, first_error(error)) from error
+    return with_deadline(path, spec)
+
+
+def with_deadline(path: Path | str, spec: EpisodeSpec) -> EpisodeSpec:
+    """The spec with a deadline that leaves every attempt its full time.
+
+    Raises:
+        Unreadable: the steps take longer than an Episode may.
+    """
     setup = spec.task.setup.timeout_seconds if spec.task.setup else 0
     least = setup + sum(
         (step.setup.timeout_seconds if step.setup else 0)

@@ -1,6 +1,7 @@
 """The EpisodeResult resource: what an Episode gave; it outlives the Episode."""
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
@@ -10,6 +11,16 @@ from episode_operator.api.base import ApiModel, cel, validations
 from episode_operator.api.distillation import DistillationState, HintPlacement
 from episode_operator.api.episode import Group
 from episode_operator.api.reasons import Verdict
+
+
+class Delivery(StrEnum):
+    """Where a result is on its way to the trainer; all members of a group are in one state."""
+
+    PENDING = "Pending"
+    SENDING = "Sending"
+    DELIVERED = "Delivered"
+    UNKNOWN = "Unknown"
+    DROPPED = "Dropped"
 
 
 class EpisodeReference(ApiModel):
@@ -210,11 +221,13 @@ class EpisodeResultStatus(ApiModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    delivery: Literal["Pending", "Sending", "Delivered", "Unknown", "Dropped"] | None = Field(
+    delivery: Delivery | None = Field(
         default=None,
         description="Where it is on its way to the trainer; written by the trainer bridge.",
     )
-    reason: str | None = Field(default=None, description="Why it was dropped.")
+    reason: str | None = Field(default=None, description="Why it was dropped, or is Unknown.")
+    message: str | None = Field(default=None, description="Details.", max_length=4096)
+    delivery_time: datetime | None = Field(default=None, description="When delivery last changed.")
     distillation: DistillationStatus | None = Field(
         default=None, description="What distillation gave, written by the operator once it ended."
     )

@@ -1,7 +1,9 @@
-"""Deletes what outlived its Episode.
+"""Deletes what no Episode needs any more.
 
-Owner references and the Episodes' own tasks leave nothing behind; this proves it, and repairs it
-where the garbage collector does not run or an operator of an earlier release left something.
+A finished Episode may stay for weeks; its policies, which every node of the cluster has to enforce,
+go soon after its pods. Owner references and the Episodes' own tasks leave nothing else behind; this
+proves it, and repairs it where the garbage collector does not run or an operator of an earlier
+release left something.
 """
 
 import asyncio
@@ -10,12 +12,16 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
+from pydantic import ValidationError
+
 from episode_operator.api.episode import Episode
 from episode_operator.api.labels import EPISODE_UID
+from episode_operator.api.reasons import ConditionType
 from episode_operator.controller import metrics
 from episode_operator.kube.client import (
     EPISODES,
     PODS,
+    ApiError,
     KubernetesClient,
     Object,
     Resource,
@@ -24,33 +30,32 @@ from episode_operator.kube.client import (
 logger = logging.getLogger(__name__)
 
 GRACE_SECONDS = 60.0
-"""The garbage collector, and a task that has just finished, may still be at work."""
+"""The garbage collector, a task that has just finished, or a node that kills a pod's processes
+after the pod is gone from the API server, may still be at work."""
 
 
-def leaked(
-    objects: Sequence[Object], needed: Collection[str], *, created_before: float
+def idle(
+    objects: Sequence[Object], live: Collection[str], *, created_before: float
 ) -> list[Object]:
-    """Those of the objects that are of none of the Episodes (uids) that need them.
+    """Those of the objects whose Episode (by uid) is not live.
 
     What is younger (time in seconds since the epoch) or being deleted already is left alone.
     """
     return [
         item
         for item in objects
-        if item["metadata"]["labels"][EPISODE_UID] not in needed
+        if item["metadata"]["labels"][EPISODE_UID] not in live
         and "deletionTimestamp" not in item["metadata"]
-        and _seconds(item["metadata"]["creationTimestamp"]) <= created_before
+        and datetime.fromisoformat(item["metadata"]["creationTimestamp"]).timestamp()
+        <= created_before
     ]
-
-
-def _seconds(timestamp: str) -> float:
-    return datetime.fromisoformat(timestamp).timestamp()
 
 
 class Sweeper:
     """Sweeps the watched namespaces, all when none is named, again and again.
 
-    Pods are needed by the Episodes that are `live` or not finished, policies by all that exist.
+    Pods and policies are needed by Episodes that are `live` here, or not finished: another replica
+    may drive them.
     """
 
     def __init__(
@@ -82,40 +87,68 @@ class Sweeper:
                     logger.exception("sweeping %s failed", namespace or "all namespaces")
 
     async def sweep(self, namespace: str | None) -> None:
-        """Delete what is leaked in a namespace, None meaning all.
+        """Delete what is not needed in a namespace, None meaning all; errors are logged one by one.
 
         Raises:
-            ApiError: the API server refused a request.
+            ApiError: the API server does not list something.
         """
-        pods = await self._labelled(PODS, namespace)
-        policies = [(kind, await self._labelled(kind, namespace)) for kind in self._policies]
-        # Listed after the objects, so that an Episode is here for each that has just been made.
-        episodes = await self._client.list(EPISODES, namespace, metadata_only=True)
-        existing = {episode["metadata"]["uid"]: episode for episode in episodes}
-        live, end = existing.keys() & set(self._live()), time.time() - self._grace
-        left = leaked(pods, live, created_before=end)
-        await self._delete(PODS, [pod for pod in left if not await self._needs(existing, pod)])
-        for kind, found in policies:
-            await self._delete(kind, leaked(found, existing, created_before=end))
+        with_pods: set[str] = set()
+        for kind in (PODS, *self._policies):
+            found = await self._client.list(
+                kind, namespace, labels={EPISODE_UID: None}, metadata_only=True
+            )
+            if kind is PODS:
+                with_pods = {pod["metadata"]["labels"][EPISODE_UID] for pod in found}
+            else:  # a pod is cut off as long as it is there
+                found = [
+                    policy
+                    for policy in found
+                    if policy["metadata"]["labels"][EPISODE_UID] not in with_pods
+                ]
+            before = time.time() - self._grace
+            for item in idle(found, set(self._live()), created_before=before):
+                try:
+                    await self._look_at(kind, item, before)
+                except (ApiError, ValidationError):
+                    metrics.INTERNAL_ERRORS.inc()
+                    name = item["metadata"]["name"]
+                    logger.exception("sweeping %s %s failed", kind.plural, name)
 
-    async def _needs(self, existing: dict[str, Object], pod: Object) -> bool:
-        """Whether the pod's Episode, which no task here drives, is not finished all the same."""
-        found = existing.get(pod["metadata"]["labels"][EPISODE_UID])
-        if found is None:
-            return False
-        metadata = found["metadata"]
-        stored = await self._client.get(EPISODES, metadata["namespace"], metadata["name"])
-        return stored is not None and not Episode.model_validate(stored).status.finished
-
-    async def _labelled(self, kind: Resource, namespace: str | None) -> list[Object]:
-        return await self._client.list(
-            kind, namespace, labels={EPISODE_UID: None}, metadata_only=True
+    async def _look_at(self, kind: Resource, item: Object, before: float) -> None:
+        """Delete the object if its Episode is gone, or finished before that time."""
+        episode = await self._episode(item)
+        if episode is not None and not _finished_before(episode, before):
+            return
+        metadata = item["metadata"]
+        if episode is None or kind is PODS:
+            logger.warning(
+                "%s %s/%s is leaked; deleting it",
+                kind.plural,
+                metadata["namespace"],
+                metadata["name"],
+            )
+            metrics.LEAKED.labels(kind.plural).inc()
+        await self._client.delete(
+            kind, metadata["namespace"], metadata["name"], uid=metadata["uid"]
         )
 
-    async def _delete(self, kind: Resource, items: Sequence[Object]) -> None:
-        for item in items:
-            metadata = item["metadata"]
-            namespace, name = metadata["namespace"], metadata["name"]
-            logger.warning("%s %s/%s is leaked; deleting it", kind.plural, namespace, name)
-            await self._client.delete(kind, namespace, name, uid=metadata["uid"])
-            metrics.LEAKED.labels(kind.plural).inc()
+    async def _episode(self, item: Object) -> Episode | None:
+        """The Episode that owns the object, if it still exists."""
+        metadata = item["metadata"]
+        uid = metadata["labels"][EPISODE_UID]
+        owners = [owner for owner in metadata.get("ownerReferences", []) if owner["uid"] == uid]
+        if not owners:
+            return None
+        stored = await self._client.get(EPISODES, metadata["namespace"], owners[0]["name"])
+        if stored is None or stored["metadata"]["uid"] != uid:
+            return None
+        return Episode.model_validate(stored)
+
+
+def _finished_before(episode: Episode, before: float) -> bool:
+    return any(
+        condition.type == ConditionType.FINISHED
+        and condition.status == "True"
+        and condition.last_transition_time.timestamp() <= before
+        for condition in episode.status.conditions
+    )

@@ -16,6 +16,7 @@ from episode_operator.api.labels import (
     EPISODE_UID,
     FIELD_MANAGER,
     GROUP_NAME,
+    RUN,
     label_value,
     pod_name,
     unique_name,
@@ -317,7 +318,9 @@ class EpisodeTask:
         if outcome.report is None and self._attempt is not None:
             outcome = replace(outcome, report=self._attempt.report())
         episode = self.episode
-        group = {GROUP_NAME: label_value(episode.spec.group.name)} if (episode.spec.group) else {}
+        group = {GROUP_NAME: label_value(episode.spec.group.name)} if episode.spec.group else {}
+        own = episode.metadata.get("labels", {})
+        run = {RUN: own[RUN]} if RUN in own else {}
         ended = status.utc_now()
         while True:
             try:
@@ -329,6 +332,7 @@ class EpisodeTask:
                         EPISODE_UID: episode.uid,
                         EPISODE_NAME: label_value(episode.name),
                         **group,
+                        **run,
                     },
                     spec=results.spec(episode, outcome, ended),
                     row=results.row(outcome),

@@ -46,6 +46,10 @@ class AlreadyExistsError(ApiError):
     """An object of that name exists."""
 
 
+class ConflictError(ApiError):
+    """The object has changed since it was read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """A kind of object: its API prefix (`/api/v1`, `/apis/GROUP/VERSION`) and plural name."""
@@ -70,6 +74,7 @@ SECRETS = Resource("/api/v1", "secrets")
 EVENTS = Resource("/api/v1", "events")
 NETWORK_POLICIES = Resource("/apis/networking.k8s.io/v1", "networkpolicies")
 CILIUM_NETWORK_POLICIES = Resource("/apis/cilium.io/v2", "ciliumnetworkpolicies")
+LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 ENDPOINT_SLICES = Resource("/apis/discovery.k8s.io/v1", "endpointslices")
 
 
@@ -83,7 +88,16 @@ def _error(status: int, body: bytes) -> ApiError:
         return NotFoundError(status, reason, message)
     if status == HTTPStatus.CONFLICT and reason == "AlreadyExists":
         return AlreadyExistsError(status, reason, message)
+    if status == HTTPStatus.CONFLICT and reason == "Conflict":
+        return ConflictError(status, reason, message)
     return ApiError(status, reason, message)
+
+
+def _selected(labels: Mapping[str, str | None]) -> dict[str, str]:
+    if not labels:
+        return {}
+    terms = (key if value is None else f"{key}={value}" for key, value in labels.items())
+    return {"labelSelector": ",".join(terms)}
 
 
 def _retry(error: Exception) -> bool:
@@ -192,11 +206,7 @@ class KubernetesClient:
         They are read in pages, so that a large cluster costs no huge answers, and with
         `metadata_only` without spec and status.
         """
-        parameters = {"limit": str(_PAGE)}
-        if labels:
-            parameters["labelSelector"] = ",".join(
-                key if value is None else f"{key}={value}" for key, value in labels.items()
-            )
+        parameters = {"limit": str(_PAGE), **_selected(labels)}
         items: list[Object] = []
         while True:
             answer = await self.request(
@@ -205,14 +215,19 @@ class KubernetesClient:
                 params=parameters,
                 accept=_METADATA_LIST if metadata_only else "application/json",
             )
-            items += answer["items"]
+            items += answer["items"] or []
             token = answer["metadata"].get("continue")
             if not token:
                 return items
             parameters["continue"] = token
 
     async def watch(
-        self, resource: Resource, namespace: str | None, *, fields: str
+        self,
+        resource: Resource,
+        namespace: str | None,
+        *,
+        fields: str | None = None,
+        labels: Mapping[str, str | None] = MappingProxyType({}),
     ) -> AsyncIterator[Object]:
         """Objects as they are made and changed from now on, until the server ends the watch.
 
@@ -221,11 +236,14 @@ class KubernetesClient:
 
         Args:
             fields: a field selector.
+            labels: as for `list`.
 
         Raises:
             ApiError: the server refused it, was lost, or sent no JSON.
         """
-        path, selected = resource.path(namespace), {"fieldSelector": fields}
+        path, selected = resource.path(namespace), _selected(labels)
+        if fields is not None:
+            selected["fieldSelector"] = fields
         now = await self.request("GET", path, params={"limit": "1", **selected})
         follow = {
             "watch": "true",
@@ -260,6 +278,27 @@ class KubernetesClient:
         """
         path = resource.path(body["metadata"]["namespace"])
         return await self.request("POST", path, body=body)
+
+    async def apply(self, resource: Resource, body: Object, *, manager: str) -> Object:
+        """Server-side apply of an object, which is created if it is not there."""
+        metadata = body["metadata"]
+        return await self.request(
+            "PATCH",
+            resource.path(metadata["namespace"], metadata["name"]),
+            params={"fieldManager": manager, "force": "true"},
+            body=body,
+            content_type="application/apply-patch+yaml",
+        )
+
+    async def replace(self, resource: Resource, body: Object) -> Object:
+        """Replace an object that is still the one that was read (`metadata.resourceVersion`).
+
+        Raises:
+            ConflictError: it has changed since.
+        """
+        metadata = body["metadata"]
+        path = resource.path(metadata["namespace"], metadata["name"])
+        return await self.request("PUT", path, body=body)
 
     async def apply_status(self, resource: Resource, body: Object, *, manager: str) -> Object:
         """Server-side apply of the status subresource; `body` holds the whole status."""

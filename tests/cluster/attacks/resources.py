@@ -39,7 +39,7 @@ ATTACKS: dict[str, Attack] = {
         spec=_little(),
     ),
     "processes-to-the-limit": Attack(
-        (_SOLVES, tries("leaves processes", _SLEEPERS, "can't fork", timeout=20)),
+        (_SOLVES, tries("leaves processes", _SLEEPERS, "can't fork", timeout=60)),
         verdict=PASSED,
         spec=_little(),
     ),

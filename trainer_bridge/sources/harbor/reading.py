@@ -7,7 +7,7 @@ import tomllib
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -66,6 +66,7 @@ class Reading:
     """A whole task. `env` is resolved, `solution_env` is not: only an Oracle needs it."""
 
     name: str | None
+    category: str | None
     version: str | None
     schema_version: str
     environment: Environment
@@ -87,6 +88,7 @@ def read(text: str, environ: Mapping[str, str]) -> Reading:
         toml = TaskToml.model_validate(tomllib.loads(text))
         return Reading(
             name=toml.task.name if toml.task else None,
+            category=_category(toml.metadata),
             version=toml.task.version if toml.task else None,
             schema_version=toml.schema_version,
             environment=toml.environment,
@@ -107,6 +109,12 @@ def read(text: str, environ: Mapping[str, str]) -> Reading:
 def step_key(name: str) -> str:
     """Two steps with the same key are the same folder on some file systems."""
     return unicodedata.normalize("NFC", name).casefold()
+
+
+def _category(metadata: Mapping[str, Any]) -> str | None:
+    """The category, if it is text: a task may have anything in its metadata."""
+    found = metadata.get("category")
+    return found.strip() or None if isinstance(found, str) else None
 
 
 def _step(toml: TaskToml, step: Step, environ: Mapping[str, str]) -> StepReading:

@@ -13,6 +13,7 @@ from trainer_bridge.sources.harbor.reading import Reading, read
 from trainer_bridge.sources.task import Build, Options, episode_spec
 
 CONFIG = "task.toml"
+FAMILY = "harbor"
 
 _UNREADABLE = (UnusableError, OSError, UnicodeDecodeError)
 
@@ -27,6 +28,11 @@ class HarborTask:
     reading: Reading
     image: str
     options: Options
+
+    @property
+    def family(self) -> str:
+        """The category in the task's metadata, else the name of the folder it is in."""
+        return self.reading.category or self.folder.path.resolve().parent.name or FAMILY
 
     def build(self, agent: Agent, *, prefix: str, model: Model | None = None) -> Build:
         """An Episode of the task; see `Task.build`."""
@@ -61,7 +67,8 @@ def read_task(folder: Path, options: Options) -> HarborTask:
         raise Unreadable(
             folder,
             "no image: task.toml has no environment.docker_image; build environment/Dockerfile, "
-            "push it, and name it with --image, such as registry.example.com/{name}:{tag}",
+            "push it, and name it with `image` or --image, such as "
+            "registry.example.com/{name}:{tag}",
         )
     return HarborTask(files, name, _notes(reading), reading, image, options)
 

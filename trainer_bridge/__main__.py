@@ -1,0 +1,5 @@
+"""`python -m trainer_bridge`."""
+
+from trainer_bridge.cli import app
+
+app()

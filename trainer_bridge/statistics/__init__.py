@@ -1,0 +1,1 @@
+"""Numbers about rollouts and evaluations, under the names that trainers' users know."""
