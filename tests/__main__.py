@@ -45,6 +45,7 @@ LANES = (
         Suite("model tests", [*PYTEST, "tests/model"]),
         Suite("object store tests", [*PYTEST, BUILDING, "tests/stores"]),
         Suite("Atropos", [*PYTEST, "tests/atropos"]),
+        Suite("bridge tests", [*PYTEST, "tests/bridge"]),
         Suite("Harbor's reading of tasks", [*PYTEST, "tests/harbor"]),
         Suite("judgement of measurements", [*PYTEST, "tests/bench"]),
         Suite("vLLM's rendering and parsers", [*PYTEST, BUILDING, "tests/vllm"]),

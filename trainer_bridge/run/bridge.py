@@ -171,8 +171,8 @@ class Bridge:
         state = self._context.state
         names = {str(self._groups.name(index)): index for index in state.recent}
         opened = state.lose(names[name] for name in lost if name in names)
-        unfinished = {str(self._groups.name(index)) for index in state.open}
-        self._groups.lost |= unfinished & set(lost) - names.keys()
+        for index, group in state.open.items():
+            group.lost |= str(self._groups.name(index)) in lost
         await self._context.save()
         return opened
 

@@ -35,7 +35,6 @@ class TrainingGroups:
 
     Attributes:
         fresh: groups delivered since somebody emptied this, as many as charts show.
-        lost: names of groups that the trainer has lost before their delivery was noted.
     """
 
     def __init__(self, context: Context) -> None:
@@ -46,7 +45,6 @@ class TrainingGroups:
         self._resent: set[int] = set()
         self._counted: set[int] = set()
         self.fresh: deque[TrainingGroup] = deque(maxlen=context.config.charts.rollouts_kept)
-        self.lost: set[str] = set()
 
     def name(self, index: int) -> GroupName:
         """Name of a group."""
@@ -124,8 +122,9 @@ class TrainingGroups:
         match self._where(results):
             case Delivery.DELIVERED:
                 await self._context.episodes.mark(results, Delivery.DELIVERED)
+                await self._clear(index, results)
                 self._context.state.deliver(index)
-                await self._close(index, results)
+                await self._closed(index)
             case Delivery.DROPPED:
                 reasons = [result.status.reason for result in results if result.status.reason]
                 await self._drop(index, Drop(reasons[0], "it was dropped before a restart"))
@@ -304,32 +303,30 @@ class TrainingGroups:
         """The trainer has taken the group; False if it has lost it already and wants it again."""
         context = self._context
         results = [record.result for record in group.members]
-        if group.name in self.lost:
-            return await self._lost_already(index, group)
         await context.episodes.mark(results, Delivery.DELIVERED)
         if index not in self._counted:
             self._counted.add(index)
             metrics.delivered(group, step=context.state.step)
             context.statistics.add(group, step=context.state.step)
             self.fresh.append(group)
+        await self._clear(index, results)
+        if context.state.open[index].lost:
+            return await self._lost_already(index, group)
         context.state.deliver(index)
-        await self._close(index, results)
+        await self._closed(index)
         return True
 
     async def _lost_already(self, index: int, group: TrainingGroup) -> bool:
         """The trainer has lost a group before its delivery was noted."""
         context = self._context
-        self.lost.discard(group.name)
         context.state.unknown += 1
-        context.state.open[index].lost = True
-        await context.save()
         results = [record.result for record in group.members]
         await context.episodes.mark(
             results, Delivery.UNKNOWN, reason=delivery.LOST_WITH_TRAINER, message=_LOST
         )
         if context.config.env.unknown_delivery is UnknownDelivery.RESEND:
             return False
-        await self._drop(index, Drop(delivery.LOST_WITH_TRAINER, _LOST), group)
+        await self._drop(index, Drop(delivery.LOST_WITH_TRAINER, _LOST))
         return True
 
     async def _drop(self, index: int, found: Drop, group: TrainingGroup | None = None) -> None:
@@ -340,24 +337,30 @@ class TrainingGroups:
         await context.episodes.mark(
             results, Delivery.DROPPED, reason=found.reason, message=found.message
         )
-        context.state.drop(index, found.reason)
         metrics.dropped(found.reason)
         if group is not None:
             context.statistics.add(group, step=context.state.step, dropped=found.reason)
-        await self._close(index, results)
+        await self._clear(index, results)
+        context.state.drop(index, found.reason)
+        await self._closed(index)
 
-    async def _close(self, index: int, members: Sequence[EpisodeResult]) -> None:
-        """Nothing of a closed group runs on; results that are not of its members are dropped."""
-        context, name = self._context, self.name(index)
-        self._resent.discard(index)
-        self._counted.discard(index)
-        await context.save()
-        await context.episodes.delete(name)
+    async def _clear(self, index: int, members: Sequence[EpisodeResult]) -> None:
+        """Nothing of a group runs on; results that are not of its members are dropped.
+
+        It comes before the state says that the group is closed: nobody looks at it again then.
+        """
+        episodes, name = self._context.episodes, self.name(index)
+        await episodes.delete(name)
         own = {result.metadata["uid"] for result in members}
-        found = await context.episodes.results(name)
-        await context.episodes.mark(
+        found = await episodes.results(name)
+        await episodes.mark(
             [result for result in found if result.metadata["uid"] not in own],
             Delivery.DROPPED,
             reason=delivery.SUPERSEDED,
             message="another Episode took its place in the group",
         )
+
+    async def _closed(self, index: int) -> None:
+        self._resent.discard(index)
+        self._counted.discard(index)
+        await self._context.save()
