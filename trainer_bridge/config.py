@@ -9,13 +9,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from episode_operator.api.agent import Agent, Model
-from episode_operator.api.base import ApiModel, Endpoint
+from episode_operator.api.base import ApiModel
 from episode_operator.api.distillation import Distillation
 from episode_operator.api.sandbox import Sandbox
 from episode_operator.results.objects import ObjectStore
 from trainer_bridge.charts.base import ChartSettings
 from trainer_bridge.sinks.atif import AtifSettings, AtifSink
-from trainer_bridge.sinks.atropos import AtroposSettings, AtroposSink
+from trainer_bridge.sinks.atropos import AtroposServerSettings, AtroposSettings, AtroposSink
 from trainer_bridge.sinks.base import Sink
 from trainer_bridge.sinks.datasets import DatasetSettings, DatasetSink
 from trainer_bridge.sources.settings import TaskSettings
@@ -143,23 +143,10 @@ class EpisodeTemplate(ApiModel):
     infra_retry_limit: int = Field(default=2, ge=0, le=10, description="Fresh pods per Episode.")
 
 
-class AtroposSinkSettings(Settings):
+class AtroposSinkSettings(AtroposServerSettings):
     """An Atropos server; what is not here comes from `env`."""
 
     kind: Literal["atropos"]
-    url: Endpoint = Field(description="Base URL of the server (`run-api`).")
-    logprob_decimals: int | None = Field(default=None, ge=1, le=9)
-    distill_top_k: int | None = Field(default=None, ge=1)
-    gzip_level: int = Field(default=0, ge=0, le=9)
-    warn_batch_bytes: int = Field(default=32_000_000, ge=1)
-
-
-class DatasetSinkSettings(DatasetSettings):
-    """Parquet or JSONL files."""
-
-
-class AtifSinkSettings(AtifSettings):
-    """ATIF trajectories."""
 
 
 class CustomSinkSettings(Settings):
@@ -175,7 +162,7 @@ class CustomSinkSettings(Settings):
 
 
 SinkSettings = Annotated[
-    AtroposSinkSettings | DatasetSinkSettings | AtifSinkSettings | CustomSinkSettings,
+    AtroposSinkSettings | DatasetSettings | AtifSettings | CustomSinkSettings,
     Field(discriminator="kind"),
 ]
 
@@ -237,9 +224,9 @@ class BridgeConfig(Settings):
                         include_messages=env.include_messages,
                     )
                 )
-            case DatasetSinkSettings() as dataset:
+            case DatasetSettings() as dataset:
                 return DatasetSink(dataset)
-            case AtifSinkSettings() as atif:
+            case AtifSettings() as atif:
                 return AtifSink(atif)
             case CustomSinkSettings() as custom:
                 return _custom(custom)

@@ -92,9 +92,14 @@ def episode_ended(result: EpisodeResultSpec) -> None:
     EPISODES.labels(result.verdict, result.reason).inc()
 
 
+def no_verdict(reason: str) -> None:
+    """Count an Episode that ended without a verdict, whether or not it left a result."""
+    EPISODES.labels(Verdict.NO_VERDICT, reason).inc()
+
+
 def run_again(reason: str) -> None:
     """Count an Episode that ended without a verdict, and is run again."""
-    EPISODES.labels(Verdict.NO_VERDICT, reason).inc()
+    no_verdict(reason)
     RERUNS.labels(reason).inc()
 
 

@@ -2,12 +2,17 @@
 
 import os
 from collections.abc import AsyncIterator, Generator
+from pathlib import Path
 
+import aiohttp
 import pytest
 
 from episode_operator.kube import connection
 from episode_operator.kube.client import KubernetesClient
+from tests.atropos import server
+from tests.atropos.peers import Peers
 from tests.cluster import kubectl, operator_process
+from tests.cluster.bridges import ScoringPolicy, Trainer, World
 from tests.cluster.episodes import Episodes
 from tests.testbed import stack
 from tests.testbed.forward import forwarded
@@ -112,3 +117,16 @@ async def vllm_url() -> AsyncIterator[str]:
     ) as url:
         os.environ["EPISODE_VLLM_URL"] = url
         yield url
+
+
+@pytest.fixture
+async def world(
+    client: KubernetesClient, namespace: str, host_address: str, tmp_path: Path
+) -> AsyncIterator[World]:
+    """A policy that the operator's pod reaches, the real server, a trainer that has not started."""
+    async with (
+        ScoringPolicy.running(host_address) as policy,
+        server.running(tmp_path / "atropos.log") as atropos,
+        aiohttp.ClientSession() as http,
+    ):
+        yield World(client, namespace, policy, atropos, Trainer(Peers(http, atropos.url)))

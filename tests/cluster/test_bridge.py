@@ -1,35 +1,16 @@
 """The trainer bridge on real Episodes and the real Atropos server."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-import pytest
-
-from episode_operator.kube.client import EPISODES, PODS, KubernetesClient
-from tests.atropos import server
-from tests.atropos.peers import Peers
+from episode_operator.kube.client import EPISODES, PODS
 from tests.cluster import bridges
-from tests.cluster.bridges import SCORES, ScoringPolicy, Trainer, World
+from tests.cluster.bridges import SCORES, World
 from tests.cluster.episodes import is_ready
 from tests.fakes.tcp_proxy import TcpProxy
 from trainer_bridge.config import BridgeConfig
 from trainer_bridge.run.bridge import Bridge
-
-
-@pytest.fixture
-async def world(
-    client: KubernetesClient, namespace: str, host_address: str, tmp_path: Path
-) -> AsyncIterator[World]:
-    """A policy that the operator's pod reaches, the real server, a trainer that has not started."""
-    async with (
-        ScoringPolicy.running(host_address) as policy,
-        server.running(tmp_path / "atropos.log") as atropos,
-        aiohttp.ClientSession() as http,
-    ):
-        yield World(client, namespace, policy, atropos, Trainer(Peers(http, atropos.url)))
 
 
 def atropos_sink(url: str) -> dict[str, Any]:

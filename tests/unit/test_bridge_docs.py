@@ -23,19 +23,19 @@ from tests.unit.training_groups import group, record
 from trainer_bridge import run, sinks
 from trainer_bridge.cli import app
 from trainer_bridge.config import (
-    AtifSinkSettings,
     AtroposSinkSettings,
     BridgeConfig,
     CustomSinkSettings,
-    DatasetSinkSettings,
     EnvironmentSettings,
     EpisodeTemplate,
     load,
 )
 from trainer_bridge.run import episodes, groups
+from trainer_bridge.sinks.atif import AtifSettings
 from trainer_bridge.sinks.atropos import AtroposSettings
 from trainer_bridge.sinks.base import Demand, NotSentError, RefusedError
 from trainer_bridge.sinks.checks import Refusal
+from trainer_bridge.sinks.datasets import DatasetSettings
 
 EXAMPLES = ROOT / "examples" / "bridge"
 PAGE = (ROOT / "docs" / "bridge.md").read_text()
@@ -104,8 +104,8 @@ def fields(*models: type[BaseModel]) -> list[tuple[str, str, str | None]]:
         ("### `episode`", [EpisodeTemplate]),
         ("### `env`", [EnvironmentSettings]),
         ("#### Atropos", [AtroposSinkSettings, AtroposSettings]),
-        ("#### Parquet and JSONL", [DatasetSinkSettings]),
-        ("#### ATIF trajectories", [AtifSinkSettings]),
+        ("#### Parquet and JSONL", [DatasetSettings]),
+        ("#### ATIF trajectories", [AtifSettings]),
         ("#### Custom", [CustomSinkSettings]),
     ],
 )

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from episode_operator.api.labels import label_value
 from episode_operator.kube.client import ApiError
@@ -19,6 +19,8 @@ from trainer_bridge.sinks.base import Demand
 from trainer_bridge.statistics.evaluation import EvaluationReport
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 RUN_ENDED = "RunEnded"
 
@@ -83,21 +85,18 @@ class Bridge:
             ApiError, ObjectStoreError, LeaseLostError, EvaluationUnreadableError, OSError: see
                 `Evaluations.run`.
         """
-        found: list[EvaluationReport] = []
+        return await self._alongside(self._evaluate_once(label))
 
-        async def once() -> None:
-            self._evaluation = asyncio.create_task(self._evaluations.run(label))
-            try:
-                while self._evaluation not in (await self._look())[0]:
-                    self._show(Progress(None, Demand(), 0, self._tried))
-                found.append(self._evaluation.result())
-            finally:
-                await self._stop()
+    async def _evaluate_once(self, label: str) -> EvaluationReport:
+        self._evaluation = asyncio.create_task(self._evaluations.run(label))
+        try:
+            while self._evaluation not in (await self._look())[0]:
+                self._show(Progress(None, Demand(), 0, self._tried))
+            return self._evaluation.result()
+        finally:
+            await self._stop()
 
-        await self._alongside(once())
-        return found[0]
-
-    async def _alongside(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _alongside(self, work: Coroutine[Any, Any, T]) -> T:
         """Do the work with all that runs beside it, for ever; the first error ends both."""
         working = asyncio.create_task(work)
         beside = [
@@ -112,10 +111,10 @@ class Bridge:
                     if task.done():
                         task.result()
                 self._context.lease.check()
-            await working
+            return await working
         finally:
-            for task in (working, *beside):
-                task.cancel()
+            for each in (working, *beside):
+                each.cancel()
             await asyncio.gather(working, *beside, return_exceptions=True)
 
     async def _loop(self, wanted: int | None) -> None:

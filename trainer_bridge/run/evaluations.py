@@ -143,7 +143,7 @@ class Evaluations:
             metrics.episode_ended(ended[0].result.spec)
             return ended[0]
         if ended.no_verdict is not None:
-            metrics.EPISODES.labels(Verdict.NO_VERDICT, ended.no_verdict).inc()
+            metrics.no_verdict(ended.no_verdict)
         logger.warning("%s (%s) has no verdict: %s", name, task.name, ended.message)
         return _last(results)
 

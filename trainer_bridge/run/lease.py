@@ -29,7 +29,6 @@ T = TypeVar("T")
 DURATION_SECONDS = 30
 RENEW_SECONDS = 5.0
 
-_AWAY = frozenset({0, 429, 500, 502, 503, 504})
 _PAUSE_SECONDS = 1.0
 
 
@@ -132,7 +131,7 @@ class RunLease:
             try:
                 return await self._while_held(request)
             except ApiError as error:
-                if error.status not in _AWAY or too_large(error):
+                if not error.away or too_large(error):
                     raise
                 logger.warning("the API server is away: %s", error)
                 await asyncio.sleep(_PAUSE_SECONDS)

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from episode_operator.api.reasons import Verdict
 from episode_operator.api.result import Delivery, EpisodeResult
 from episode_operator.results.finding import RecordMissing
 from episode_operator.results.record import EpisodeRecord
@@ -142,7 +141,7 @@ class TrainingGroups:
         if isinstance(ended, Drop):
             if ended.no_verdict is not None:
                 context.statistics.add_no_verdict(ended.no_verdict)
-                metrics.EPISODES.labels(Verdict.NO_VERDICT, ended.no_verdict).inc()
+                metrics.no_verdict(ended.no_verdict)
             await self._drop(index, ended)
             return
         for record in ended:

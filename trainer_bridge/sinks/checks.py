@@ -46,11 +46,33 @@ def check_group(group: TrainingGroup, *, size: int) -> None:
     """
     if len(group.members) != size:
         raise refuse(Refusal.WRONG_SIZE, group, f"{len(group.members)} members, {size} expected")
-    uids = {record.result.spec.episode.uid for record in group.members}
-    if len(uids) != size:
-        raise refuse(Refusal.DOUBLED, group, f"{size} members of only {len(uids)} Episodes")
+    check_distinct(group)
     for record in group.members:
         _check_record(group, record)
+
+
+def check_distinct(group: TrainingGroup) -> None:
+    """No Episode is a member twice.
+
+    Raises:
+        RefusedError: Doubled.
+    """
+    size, uids = len(group.members), {each.result.spec.episode.uid for each in group.members}
+    if len(uids) != size:
+        raise refuse(Refusal.DOUBLED, group, f"{size} members of only {len(uids)} Episodes")
+
+
+def check_parts(record: EpisodeRecord) -> None:
+    """Every array is right by itself, and fits to the others.
+
+    Raises:
+        PayloadError: one is, or does, not.
+    """
+    if record.row is not None:
+        record.row.check()
+    if record.distillation is not None:
+        record.distillation.check(record.row)
+    record.check()
 
 
 def check_lengths(group: TrainingGroup, *, limit: int) -> None:
@@ -117,10 +139,7 @@ def _check_record(group: TrainingGroup, record: EpisodeRecord) -> None:
     if record.distillation is not None:
         _check_finite(group, f"{name}: distillation", record.distillation.arrays())
     try:
-        row.check()
-        if record.distillation is not None:
-            record.distillation.check(row)
-        record.check()
+        check_parts(record)
     except PayloadError as error:
         raise refuse(Refusal.MALFORMED, group, f"{name}: {error}") from error
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from episode_operator.results.arrays import PayloadError
 from episode_operator.results.record import EpisodeRecord
 from trainer_bridge.sinks.base import RefusedError
-from trainer_bridge.sinks.checks import Refusal
+from trainer_bridge.sinks.checks import Refusal, check_distinct, check_parts
 from trainer_bridge.training import TrainingGroup
 
 MESSAGE: Final[dict[str, Any]] = {
@@ -36,12 +36,7 @@ def check(group: TrainingGroup) -> None:
         RefusedError: Doubled: an Episode twice. NonFinite: a reward or a part of it. Malformed: the
             arrays of a member.
     """
-    uids = {record.result.spec.episode.uid for record in group.members}
-    if len(uids) != len(group.members):
-        raise RefusedError(
-            Refusal.DOUBLED,
-            f"{group.name}: {len(group.members)} members of only {len(uids)} Episodes",
-        )
+    check_distinct(group)
     for record in group.members:
         _check_record(record)
 
@@ -52,11 +47,7 @@ def _check_record(record: EpisodeRecord) -> None:
         if value is not None and not isfinite(value):
             raise RefusedError(Refusal.NON_FINITE, f"Episode {name}: {part} is {value}")
     try:
-        if record.row is not None:
-            record.row.check()
-        if record.distillation is not None:
-            record.distillation.check(record.row)
-        record.check()
+        check_parts(record)
     except PayloadError as error:
         raise RefusedError(Refusal.MALFORMED, f"Episode {name}: {error}") from error
 

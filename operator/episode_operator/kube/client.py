@@ -19,7 +19,7 @@ from episode_operator.kube.connection import KubernetesConnection
 
 Object = dict[str, Any]
 
-_RETRIED = frozenset({429, 500, 502, 503, 504})
+_AWAY = frozenset({0, 429, 500, 502, 503, 504})
 _ATTEMPTS = 6
 _REQUEST_SECONDS = 60
 _WATCH_SECONDS = 300
@@ -36,6 +36,11 @@ class ApiError(Exception):
         self.status = status
         self.reason = reason
         self.message = message
+
+    @property
+    def away(self) -> bool:
+        """Whether the server could not answer now; the same request may succeed later."""
+        return self.status in _AWAY
 
 
 class NotFoundError(ApiError):
@@ -102,7 +107,7 @@ def _selected(labels: Mapping[str, str | None]) -> dict[str, str]:
 
 def _retry(error: Exception) -> bool:
     if isinstance(error, ApiError):
-        return error.status in _RETRIED
+        return error.away
     return isinstance(error, aiohttp.ClientError | asyncio.TimeoutError | OSError)
 
 

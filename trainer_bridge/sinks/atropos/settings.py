@@ -8,12 +8,43 @@ IDLE_SECONDS = 5
 """The server closes a connection on which nothing was asked for so long."""
 
 
-class AtroposSettings(BaseModel):
-    """Names are those of Atropos's own environments where they have the same thing."""
+class AtroposServerSettings(BaseModel):
+    """A server, and how groups are written for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: Endpoint = Field(description="Base URL of the server (`run-api`).")
+    logprob_decimals: int | None = Field(
+        default=None,
+        description="Digits after the point that logprobs are rounded to, for smaller groups; "
+        "exact when not set.",
+        ge=1,
+        le=9,
+    )
+    distill_top_k: int | None = Field(
+        default=None,
+        description="Most of the teacher's likeliest tokens that are sent of a position; all when "
+        "not set.",
+        ge=1,
+    )
+    gzip_level: int = Field(
+        default=0,
+        description="Compression of what is posted, 1 to 9; 0 is off, which is faster where the "
+        "network carries over 40 MB/s.",
+        ge=0,
+        le=9,
+    )
+    warn_batch_bytes: int = Field(
+        default=32_000_000,
+        description="Warn when the JSON of a batch of such groups would be larger: the server "
+        "stands still for 0.1 to 0.2 s for each MB of it when the trainer fetches it.",
+        ge=1,
+    )
+
+
+class AtroposSettings(AtroposServerSettings):
+    """Names are those of Atropos's own environments where they have the same thing."""
+
     name: str = Field(
         description="Name of the environment, which nobody else may use: by it the bridge knows "
         "its own registrations again.",
@@ -46,32 +77,6 @@ class AtroposSettings(BaseModel):
     )
     include_messages: bool = Field(
         default=False, description="Send the conversations along; trainers do not need them."
-    )
-    logprob_decimals: int | None = Field(
-        default=None,
-        description="Digits after the point that logprobs are rounded to, for smaller groups; "
-        "exact when not set.",
-        ge=1,
-        le=9,
-    )
-    distill_top_k: int | None = Field(
-        default=None,
-        description="Most of the teacher's likeliest tokens that are sent of a position; all when "
-        "not set.",
-        ge=1,
-    )
-    gzip_level: int = Field(
-        default=0,
-        description="Compression of what is posted, 1 to 9; 0 is off, which is faster where the "
-        "network carries over 40 MB/s.",
-        ge=0,
-        le=9,
-    )
-    warn_batch_bytes: int = Field(
-        default=32_000_000,
-        description="Warn when the JSON of a batch of such groups would be larger: the server "
-        "stands still for 0.1 to 0.2 s for each MB of it when the trainer fetches it.",
-        ge=1,
     )
     poll_seconds: float = Field(
         default=2.0,
