@@ -74,6 +74,10 @@ lint: .venv/installed ## Check style, import layers and Go formatting.
 type: .venv/installed ## Check types, strictly.
 	@.venv/bin/mypy
 
+.PHONY: learn
+learn: .venv/installed ## Train a small model through Episodes, on a CPU; OPTIONS="--seed 1".
+	@$(PYTHON) -m examples.learning $(OPTIONS)
+
 .PHONY: humaneval
 humaneval: .venv/installed ## Run all 164 HumanEval problems as Episodes, right and mutilated.
 	@$(PYTHON) -m tests.humaneval

@@ -46,6 +46,7 @@ LANES = (
         Suite("object store tests", [*PYTEST, BUILDING, "tests/stores"]),
         Suite("Atropos", [*PYTEST, "tests/atropos"]),
         Suite("bridge tests", [*PYTEST, "tests/bridge"]),
+        Suite("example trainer", [*PYTEST, BUILDING, "tests/trainer"]),
         Suite("Harbor's reading of tasks", [*PYTEST, "tests/harbor"]),
         Suite("judgement of measurements", [*PYTEST, "tests/bench"]),
         Suite("vLLM's rendering and parsers", [*PYTEST, BUILDING, "tests/vllm"]),
@@ -53,7 +54,7 @@ LANES = (
 )
 """What needs no cluster: the first lane needs the CPU, the second waits much."""
 
-SIDE_BY_SIDE = ["-m", "not alone", "-n", "3", "--dist", "loadgroup"]
+SIDE_BY_SIDE = ["-m", "not alone", "-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder"]
 CLUSTER = (
     Suite("cluster tests", [*PYTEST, *SIDE_BY_SIDE, "tests/cluster"]),
     Suite("cluster tests, one by one", [*PYTEST, "-m", "alone", "tests/cluster"]),

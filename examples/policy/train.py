@@ -7,6 +7,9 @@ training did.
 
     python train.py --tools tools.json --output DIR
 
+`--lessons FILE` teaches other tasks that are done with one command: JSON lines with `instruction`
+and `command`.
+
 All conversations of a step share one system prompt with one list of tools. That prefix, the longer
 part of the text, is computed once; gradients flow through its keys and values from every
 conversation.
@@ -21,11 +24,12 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import torch  # type: ignore[import-not-found]
-from tasks import FileTask, tasks  # type: ignore[import-not-found]
+from tasks import tasks  # type: ignore[import-not-found]
 from transformers import (  # type: ignore[import-not-found]
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -54,6 +58,14 @@ RESULTS = (
 )
 TOOL_COUNTS = ((0.6, 2), (0.2, 1), (0.2, 6))
 """(share of steps, how many tools of the list are shown). The terminal toolset is the first two."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """A task and the command that does it."""
+
+    instruction: str
+    command: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +107,7 @@ class Renderer:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False)
         return ids
 
-    def batch(self, chosen: list[FileTask], *, chance: random.Random, system: str) -> Batch:
+    def batch(self, chosen: list[Lesson], *, chance: random.Random, system: str) -> Batch:
         """Conversations about `chosen` behind one shared prefix."""
         shares = [share for share, _ in TOOL_COUNTS]
         (tool_count,) = chance.choices([count for _, count in TOOL_COUNTS], weights=shares)
@@ -103,15 +115,15 @@ class Renderer:
         return Batch(
             prefix=self._ids(self._text([{"role": "system", "content": system}], listed)),
             conversations=[
-                self.conversation(task, _mostly_first(RESULTS, chance)) for task in chosen
+                self.conversation(lesson, _mostly_first(RESULTS, chance)) for lesson in chosen
             ],
         )
 
-    def conversation(self, task: FileTask, result: str) -> Conversation:
+    def conversation(self, lesson: Lesson, result: str) -> Conversation:
         """The instruction, one call that solves it, its result, and the final answer."""
-        call = json.dumps({"name": "terminal", "arguments": {"command": task.command}})
+        call = json.dumps({"name": "terminal", "arguments": {"command": lesson.command}})
         pieces = (
-            (f"<|im_start|>user\n{task.instruction}<|im_end|>\n<|im_start|>assistant\n", False),
+            (f"<|im_start|>user\n{lesson.instruction}<|im_end|>\n<|im_start|>assistant\n", False),
             (f"<tool_call>\n{call}\n</tool_call><|im_end|>", True),
             (
                 f"\n<|im_start|>user\n<tool_response>\n{result}\n</tool_response><|im_end|>\n"
@@ -127,20 +139,20 @@ class Renderer:
             conversation.trained.extend([trained] * len(ids))
         return conversation
 
-    def check(self, task: FileTask) -> None:
+    def check(self, lesson: Lesson) -> None:
         """Stop unless a conversation is, id for id, what the template makes of its messages."""
-        call = json.dumps({"name": "terminal", "arguments": {"command": task.command}})
+        call = json.dumps({"name": "terminal", "arguments": {"command": lesson.command}})
         system = {"role": "system", "content": SYSTEM_PROMPTS[0]}
         messages = [
             system,
-            {"role": "user", "content": task.instruction},
+            {"role": "user", "content": lesson.instruction},
             {"role": "assistant", "content": f"<tool_call>\n{call}\n</tool_call>"},
             {"role": "tool", "content": RESULTS[0]},
             {"role": "assistant", "content": FINAL},
         ]
         prefix = self._ids(self._text([system], self._tools))
         rendered = self._ids(self._text(messages, self._tools))
-        conversation = self.conversation(task, RESULTS[0])
+        conversation = self.conversation(lesson, RESULTS[0])
         # The template writes a newline after the last end token; the policy stops before it.
         if rendered[:-1] != prefix + conversation.ids:
             raise SystemExit("the training text is not what the chat template renders")
@@ -151,12 +163,24 @@ def _mostly_first(choices: tuple[str, ...], chance: random.Random) -> str:
     return choices[0] if chance.random() < 0.5 else chance.choice(choices[1:])
 
 
-def batches(renderer: Renderer, *, steps: int, size: int, seed: int) -> Iterator[Batch]:
+def file_lessons(seed: int) -> Iterator[Lesson]:
+    """The training tasks of `tasks.py`, without end."""
+    for task in tasks("train", seed=seed):
+        yield Lesson(instruction=task.instruction, command=task.command)
+
+
+def read_lessons(path: Path) -> Iterator[Lesson]:
+    """The lessons of a file in its order, over and over."""
+    return cycle([Lesson(**json.loads(line)) for line in path.read_text().splitlines()])
+
+
+def batches(
+    renderer: Renderer, lessons: Iterator[Lesson], *, steps: int, size: int, seed: int
+) -> Iterator[Batch]:
     """The seeded training data, one batch a step."""
     chance = random.Random(seed)
-    stream = tasks("train", seed=seed)
     for _ in range(steps):
-        chosen = [next(stream) for _ in range(size)]
+        chosen = [next(lessons) for _ in range(size)]
         yield renderer.batch(chosen, chance=chance, system=_mostly_first(SYSTEM_PROMPTS, chance))
 
 
@@ -247,9 +271,11 @@ def main() -> None:
     here = Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--output", type=Path, required=True, help="folder to write")
+    parser.add_argument("--lessons", type=Path, help="JSON lines to learn in place of tasks.py")
     parser.add_argument("--tools", type=Path, default=here / "tools.json")
     parser.add_argument("--template", type=Path, default=here / "chat_template.jinja")
     parser.add_argument("--steps", type=int, default=14)
+    parser.add_argument("--stop-after", type=int, help="end after so many of the steps")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--learning-rate", type=float, default=2e-4)
     parser.add_argument("--seed", type=int, default=0)
@@ -261,9 +287,15 @@ def main() -> None:
     model, tokenizer = load_base()
     template = options.template.read_text()
     renderer = Renderer(tokenizer, template, json.loads(options.tools.read_text()))
-    renderer.check(next(tasks("held-out")))
-    data = batches(renderer, steps=options.steps, size=options.batch, seed=options.seed)
-    fine_tune(model, data, steps=options.steps, learning_rate=options.learning_rate)
+    lessons = read_lessons(options.lessons) if options.lessons else file_lessons(options.seed)
+    renderer.check(next(file_lessons(options.seed)))
+    data = batches(renderer, lessons, steps=options.steps, size=options.batch, seed=options.seed)
+    fine_tune(
+        model,
+        islice(data, options.stop_after),
+        steps=options.steps,
+        learning_rate=options.learning_rate,
+    )
     save(model, tokenizer, template, options.output)
     print(f"wrote {options.output}", flush=True)
 

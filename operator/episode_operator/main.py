@@ -53,13 +53,13 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
     memo.controller = Controller(shared)
     sweeper = Sweeper(
         memo.client,
-        memo.settings.watch_namespaces,
+        memo.settings.namespaces,
         policies=policy_kinds(shared.cluster),
         live=memo.controller.live,
         interval_seconds=memo.settings.sweep_interval_seconds,
     )
     starts = StartWatch(
-        memo.client, memo.settings.watch_namespaces, memo.controller.sandbox_started
+        memo.client, memo.settings.namespaces.watched, memo.controller.sandbox_started
     )
     memo.background = [
         asyncio.create_task(sweeper.run(), name="sweeper"),
@@ -78,13 +78,20 @@ async def stop(memo: Memo, **_: Any) -> None:
     await memo.client.close()
 
 
-@kopf.on.event(GROUP, VERSION, "episodes")
+def is_ours(namespace: str | None, memo: Memo, **_: Any) -> bool:
+    """Whether the namespace is this operator's; others may be another's."""
+    assert namespace is not None, "Episodes and pods are namespaced"
+    included: bool = memo.settings.namespaces.include(namespace)
+    return included
+
+
+@kopf.on.event(GROUP, VERSION, "episodes", when=is_ours)
 async def on_episode(type: str | None, body: kopf.Body, memo: Memo, **_: Any) -> None:
     """An Episode changed."""
     await memo.controller.episode_event(type, dict(body))
 
 
-@kopf.on.event("", "v1", "pods", labels={EPISODE_UID: kopf.PRESENT})
+@kopf.on.event("", "v1", "pods", labels={EPISODE_UID: kopf.PRESENT}, when=is_ours)
 async def on_pod(type: str | None, body: kopf.Body, memo: Memo, **_: Any) -> None:
     """A pod of an Episode changed."""
     memo.controller.pod_event(type, dict(body))
@@ -117,8 +124,8 @@ def main() -> None:
     asyncio.run(
         kopf.operator(
             standalone=True,
-            clusterwide=not settings.watch_namespaces,
-            namespaces=settings.watch_namespaces,
+            clusterwide=not settings.namespaces.watched,
+            namespaces=settings.namespaces.watched,
             liveness_endpoint=f"http://0.0.0.0:{settings.health_port}/healthz",
             memo=kopf.Memo(settings=settings),
         )

@@ -1,11 +1,16 @@
 """The operator's own configuration, from the environment the chart sets."""
 
 import os
+import re
 from dataclasses import dataclass
 from ipaddress import ip_network
 
+from episode_operator.kube.namespaces import Namespaces
 from episode_operator.results.objects import ObjectStore, ObjectStoreError
 from episode_operator.sandbox.pod import SandboxSettings
+
+_PATTERN = re.compile(r"[a-z0-9*?!\[\]-]+")
+"""What a shell pattern of namespaces is made of; with anything else it would match none."""
 
 
 class SettingsError(ValueError):
@@ -26,6 +31,17 @@ def _blocks(name: str) -> tuple[str, ...]:
     return blocks
 
 
+def _patterns(name: str) -> tuple[str, ...]:
+    patterns = _listed(name)
+    for pattern in patterns:
+        if not _PATTERN.fullmatch(pattern):
+            raise SettingsError(
+                f"{name}: {pattern!r} matches no namespace; a pattern has small letters, digits, "
+                "dashes and the shell's * ? [ ] !"
+            )
+    return patterns
+
+
 def _object_store() -> ObjectStore | None:
     url = os.environ.get("EPISODE_OBJECT_STORE")
     try:
@@ -39,7 +55,7 @@ class Settings:
     """What the installation decides; see charts/episode-operator/values.yaml."""
 
     sandbox: SandboxSettings
-    watch_namespaces: tuple[str, ...]
+    namespaces: Namespaces
     log_level: str
     retry_backoff_seconds: float = 10.0
     model_retry_seconds: float = 300.0
@@ -65,7 +81,10 @@ class Settings:
                 require_network_policy=os.environ.get("EPISODE_REQUIRE_NETWORK_POLICY") != "false",
                 blocked_cidrs=_blocks("EPISODE_BLOCKED_CIDRS"),
             ),
-            watch_namespaces=_listed("EPISODE_WATCH_NAMESPACES"),
+            namespaces=Namespaces(
+                watched=_listed("EPISODE_WATCH_NAMESPACES"),
+                ignored=_patterns("EPISODE_IGNORE_NAMESPACES"),
+            ),
             log_level=os.environ.get("EPISODE_LOG_LEVEL", "info").upper(),
             retry_backoff_seconds=float(os.environ.get("EPISODE_RETRY_BACKOFF_SECONDS", "10")),
             model_retry_seconds=float(os.environ.get("EPISODE_MODEL_RETRY_SECONDS", "300")),

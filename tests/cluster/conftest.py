@@ -11,31 +11,48 @@ from episode_operator.kube import connection
 from episode_operator.kube.client import KubernetesClient
 from tests.atropos import server
 from tests.atropos.peers import Peers
-from tests.cluster import kubectl, operator_process
 from tests.cluster.bridges import ScoringPolicy, Trainer, World
-from tests.cluster.episodes import Episodes
+from tests.cluster.episodes import Ended, Episodes
+from tests.cluster.verifications import CASES
 from tests.testbed import stack
 from tests.testbed.forward import forwarded
+
+_MODEL_SERVER = {"model", "vllm_url"}
+"""Fixtures of the testbed's model server: some tests pause it, or change its weights."""
+
+_FIRST = ["vllm", "test_attacks", "test_reasons", "verified", "test_images"]
+"""Groups that take long: the run ends with them if they start late."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Generator[None]:
-    """Keep on one worker what shares a fixture of its module, so that it is made once."""
-    grouped = [item for item in items if _shares(item)]
-    for item in grouped:
-        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    """Keep on one worker, in turn, what needs the model server for itself or shares a fixture."""
+    items.sort(key=_place)
+    grouped = [(item, group) for item in items if (group := _group(item))]
+    for item, group in grouped:
+        item.add_marker(pytest.mark.xdist_group(group))
     yield
     if config.getoption("loadgroup", default=False):  # set by pytest-xdist in its workers
-        scattered = [item.nodeid for item in grouped if not item.nodeid.endswith(item.path.stem)]
+        scattered = [item.nodeid for item, group in grouped if not item.nodeid.endswith(group)]
         assert not scattered, f"pytest-xdist did not take up the groups: {scattered[:3]}"
 
 
-def _shares(item: pytest.Item) -> bool:
+def _group(item: pytest.Item) -> str | None:
     assert isinstance(item, pytest.Function)
+    if _MODEL_SERVER & {*item.fixturenames}:
+        return "vllm"
+    if "verified" in item.fixturenames:
+        return "verified"
     fixtures = item._fixtureinfo.name2fixturedefs.values()
-    return any(fixture.scope == "module" for found in fixtures for fixture in found)
+    shares = any(fixture.scope == "module" for found in fixtures for fixture in found)
+    return item.path.stem if shares else None
+
+
+def _place(item: pytest.Item) -> int:
+    group = _group(item)
+    return _FIRST.index(group) if group in _FIRST else len(_FIRST)
 
 
 def _required(name: str) -> str:
@@ -53,30 +70,37 @@ async def client() -> AsyncIterator[KubernetesClient]:
 
 
 @pytest.fixture
-async def namespace() -> AsyncIterator[str]:
-    """A namespace of the test's own, deleted afterwards."""
-    async with kubectl.namespace() as name:
-        yield name
+async def episodes(client: KubernetesClient) -> AsyncIterator[Episodes]:
+    """Episodes in a namespace of the test's own."""
+    async with Episodes.in_namespace(client) as found:
+        yield found
 
 
 @pytest.fixture
-def episodes(client: KubernetesClient, namespace: str) -> Episodes:
-    """Episodes in a namespace of the test's own."""
-    return Episodes(client, namespace)
+def namespace(episodes: Episodes) -> str:
+    """A namespace of the test's own."""
+    return episodes.namespace
 
 
 @pytest.fixture(scope="module")
 async def shared(client: KubernetesClient) -> AsyncIterator[Episodes]:
     """Episodes in a namespace that the tests of a module share."""
-    async with kubectl.namespace() as name:
-        yield Episodes(client, name)
+    async with Episodes.in_namespace(client) as found:
+        yield found
+
+
+@pytest.fixture
+async def unwatched(client: KubernetesClient) -> AsyncIterator[Episodes]:
+    """Episodes that the testbed's operator leaves to one that the test runs."""
+    async with Episodes.in_namespace(client, stack.UNWATCHED) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
-async def no_other_operator() -> AsyncIterator[None]:
-    """The testbed's own operator is stopped while the tests of a module run theirs."""
-    async with operator_process.stopped():
-        yield
+async def shared_unwatched(client: KubernetesClient) -> AsyncIterator[Episodes]:
+    """The same, of a module whose tests share them."""
+    async with Episodes.in_namespace(client, stack.UNWATCHED) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
@@ -117,6 +141,19 @@ async def vllm_url() -> AsyncIterator[str]:
     ) as url:
         os.environ["EPISODE_VLLM_URL"] = url
         yield url
+
+
+@pytest.fixture(scope="session")
+async def verified(client: KubernetesClient, image: str, busybox: str) -> dict[str, Ended]:
+    """The cases of tests/cluster/verifications.py, run at once."""
+    async with Episodes.in_namespace(client) as episodes:
+        return await episodes.run_all({name: spec for name, (spec, _) in CASES.items()})
+
+
+@pytest.fixture(scope="session")
+def local_model(model: dict[str, object], vllm_url: str) -> dict[str, object]:
+    """`model` for an operator that runs on this machine."""
+    return {**model, "endpoint": vllm_url}
 
 
 @pytest.fixture

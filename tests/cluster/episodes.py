@@ -2,13 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from episode_operator.api.episode import Episode
 from episode_operator.api.result import EpisodeResult
-from episode_operator.kube.client import EPISODE_RESULTS, EPISODES, PODS, KubernetesClient
+from episode_operator.kube.client import (
+    EPISODE_RESULTS,
+    EPISODES,
+    PODS,
+    KubernetesClient,
+    Resource,
+)
 from episode_operator.results import messages, payload, writer
 from episode_operator.results.payload import TokenRow
 
@@ -16,7 +24,9 @@ FINISH_SECONDS = 480.0
 _POLL_SECONDS = 0.2
 _SLOW_POLL_SECONDS = 0.5
 _SLOW_AFTER_SECONDS = 3.0
-_AT_ONCE = 6
+_AT_ONCE = 4
+_NAMESPACE_SECONDS = 60.0
+_SERVICE_ACCOUNTS = Resource("/api/v1", "serviceaccounts")
 
 PASSING_TEST = "echo 1 > /logs/verifier/reward.txt"
 
@@ -79,6 +89,23 @@ class Episodes:
     def __init__(self, client: KubernetesClient, namespace: str) -> None:
         self.client = client
         self.namespace = namespace
+
+    @classmethod
+    @asynccontextmanager
+    async def in_namespace(
+        cls, client: KubernetesClient, prefix: str = "test-"
+    ) -> AsyncIterator["Episodes"]:
+        """Episodes of a namespace of their own, which is deleted afterwards."""
+        name = f"{prefix}{uuid.uuid4().hex[:8]}"
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await client.request("POST", "/api/v1/namespaces", body=body)
+        try:
+            async with asyncio.timeout(_NAMESPACE_SECONDS):
+                while await client.get(_SERVICE_ACCOUNTS, name, "default") is None:
+                    await asyncio.sleep(0.02)  # without it the API server refuses pods
+            yield cls(client, name)
+        finally:
+            await client.request("DELETE", f"/api/v1/namespaces/{name}")
 
     async def create(self, name: str, spec: dict[str, Any]) -> Episode:
         """Create an Episode."""

@@ -7,7 +7,8 @@ one is that, and tests start many.
 import asyncio
 import multiprocessing
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +19,10 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from episode_operator import main
+from tests.cluster.episodes import Episodes
+from tests.fakes.api_proxy import ApiProxy
 from tests.ports import free_port
+from tests.testbed import stack
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([__name__])
@@ -27,13 +31,14 @@ _FORKS.set_forkserver_preload([__name__])
 class LocalOperator:
     """It watches one namespace while its block runs. Its output goes into a file in `folder`.
 
-    Stop the testbed's own before: it would drive the same Episodes. `url` is the API server's, or
-    that of a proxy before it; `settings` are EPISODE_* variables.
+    The namespace must be one that the testbed's operator leaves alone. `url` is the API server's,
+    or that of a proxy before it; `settings` are EPISODE_* variables.
     """
 
     def __init__(
         self, url: str, namespace: str, folder: Path, settings: Mapping[str, str] | None = None
     ) -> None:
+        assert namespace.startswith(stack.UNWATCHED), f"two operators would drive {namespace}"
         self._kubeconfig = folder / "kubeconfig"
         self._kubeconfig.write_text(yaml.safe_dump(_kubeconfig(url)))
         self._log = folder / "operator.log"
@@ -90,6 +95,21 @@ class LocalOperator:
             for sample in family.samples
             if sample.name == name
         }
+
+
+@asynccontextmanager
+async def operating(
+    episodes: Episodes, folder: Path, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[LocalOperator]:
+    """An operator of these Episodes alone.
+
+    Pods reach its proxy, which it takes for the API server, unless a policy forbids it.
+    """
+    async with (
+        ApiProxy(episodes.client.connection).serving(os.environ["HOST_ADDRESS"]) as url,
+        LocalOperator(url, episodes.namespace, folder, settings) as operator,
+    ):
+        yield operator
 
 
 def _operate(environment: dict[str, str], log: Path) -> None:

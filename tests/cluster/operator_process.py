@@ -1,46 +1,14 @@
-"""The operator of the testbed: stopping, starting and killing it."""
+"""The operator of the testbed: killing it."""
 
 import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from tests.cluster import kubectl, node
 from tests.testbed import stack
 
 _SELECTOR = f"app.kubernetes.io/instance={stack.RELEASE},app.kubernetes.io/component=operator"
-
-
-@asynccontextmanager
-async def stopped() -> AsyncIterator[None]:
-    """No operator runs inside; afterwards one does, whatever happened."""
-    try:
-        await _scale(0)
-        yield
-    finally:
-        await _scale(1)
-
-
-async def renew() -> None:
-    """Run a new operator pod: it looks at the cluster anew, and is restarted without back-off."""
-    async with stopped():
-        pass
-
-
-async def _scale(replicas: int) -> None:
-    """Run so many operators; returns when they run, or when none is left."""
-    deployment = f"deployment/{stack.RELEASE}"
-    await kubectl.check("scale", deployment, f"--replicas={replicas}", "-n", stack.NAMESPACE)
-    if replicas:
-        await kubectl.check(
-            "rollout", "status", deployment, "-n", stack.NAMESPACE, "--timeout=120s"
-        )
-    else:
-        await kubectl.check(
-            "wait", "--for=delete", "pod", "-l", _SELECTOR, "-n", stack.NAMESPACE, "--timeout=300s"
-        )
 
 
 async def kill() -> None:

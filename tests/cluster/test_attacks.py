@@ -43,7 +43,7 @@ ATTEMPTS = [
     for number, attempt in enumerate(attack.tried)
     if attempt.answer
 ]
-_AT_ONCE = 8
+_AT_ONCE = 6
 _CLOSED = [(mode, name) for mode in ("None", "Public", "Allowlist") for name in NAMES]
 
 

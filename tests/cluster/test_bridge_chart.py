@@ -14,7 +14,7 @@ from episode_operator.api.result import Delivery, EpisodeResult
 from episode_operator.kube.client import KubernetesClient
 from tests.cluster import kubectl, network
 from tests.cluster.episodes import Episodes, is_ready
-from tests.testbed import stack
+from tests.testbed import chart
 
 RELEASE = "feeding"
 BRIDGE = f"{RELEASE}-bridge"
@@ -71,7 +71,7 @@ class Release:
         values = yaml.safe_dump(_values(mode, self.episodes, *images))
         arguments = ["--namespace", self.namespace, "--values", "-"]
         helm = await asyncio.create_subprocess_exec(
-            *("helm", "upgrade", "--install", RELEASE, str(stack.CHART), *arguments),
+            *("helm", "upgrade", "--install", RELEASE, str(chart.CHART), *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tests.cluster import kubectl
-from tests.testbed import stack
+from tests.testbed import chart, stack
 
 ACCOUNT = f"system:serviceaccount:{stack.NAMESPACE}:{stack.RELEASE}"
 
@@ -100,6 +100,7 @@ async def test_the_operator_runs_without_root_on_a_read_only_file_system() -> No
         ("vllm.enabled=true",),
         ("vllm.enabled=true", "vllm.gpus=4", "vllm.maxModelLen=32768"),
         ("operator.watchNamespaces={team-a,team-b}", "operator.secretReferences=true"),
+        ("operator.ignoreNamespaces={staging,staging-*}",),
         ("crds.install=false",),
         ("operator.sandbox.blockedCIDRs={203.0.113.0/24}",),
         ("operator.networkPolicy.from=null",),
@@ -131,7 +132,7 @@ async def test_the_chart_lints_and_the_api_server_takes_it(values: tuple[str, ..
     assert helm, "the testbed builds helm"
     settings = [f"--set={value}" for value in values]
     linted = await asyncio.create_subprocess_exec(
-        helm, "lint", "--strict", str(stack.CHART), *settings, stdout=asyncio.subprocess.PIPE
+        helm, "lint", "--strict", str(chart.CHART), *settings, stdout=asyncio.subprocess.PIPE
     )
     output, _ = await linted.communicate()
     assert linted.returncode == 0, output.decode()
@@ -139,7 +140,7 @@ async def test_the_chart_lints_and_the_api_server_takes_it(values: tuple[str, ..
         helm,
         "template",
         "x",
-        str(stack.CHART),
+        str(chart.CHART),
         "--kube-version=1.34.0",
         "--namespace=default",
         *settings,
@@ -171,7 +172,7 @@ async def test_the_chart_lints_and_the_api_server_takes_it(values: tuple[str, ..
 )
 async def test_the_chart_says_what_a_bridge_lacks(values: tuple[str, ...], refusal: str) -> None:
     rendered = await asyncio.create_subprocess_exec(
-        *("helm", "template", "x", str(stack.CHART), "--kube-version=1.34.0"),
+        *("helm", "template", "x", str(chart.CHART), "--kube-version=1.34.0"),
         *(f"--set={value}" for value in values),
         stderr=asyncio.subprocess.PIPE,
     )

@@ -51,11 +51,6 @@ def each(text: dict[Contract, str], **verifier: Any) -> dict[Contract, dict[str,
 
 
 TRIVIAL = {C.PYTEST: PASS, C.TEST_SCRIPT: "true", C.TEST_CODE: "pass"}
-SLOW = {
-    C.PYTEST: "import time\ndef test_it():\n    time.sleep(60)\n",
-    C.TEST_SCRIPT: "sleep 60",
-    C.TEST_CODE: "import time; time.sleep(60)",
-}
 HUGE = terminal("truncate -s 5G /workspace/huge")
 
 
@@ -78,7 +73,9 @@ CASES: dict[Happening, dict[Contract, dict[str, Any]]] = {
         C.TEST_SCRIPT: on(C.TEST_SCRIPT, "true", more=under("/tests/test.sh/inside")),
     },
     H.TESTS_NOT_STARTED: each(TRIVIAL, user="nobody-of-that-name"),
-    H.TESTS_TIMED_OUT: each(SLOW, timeoutSeconds=2),
+    H.TESTS_TIMED_OUT: {
+        C.TEST_CODE: on(C.TEST_CODE, "import time; time.sleep(60)", timeoutSeconds=2)
+    },
     H.LOG_UNREADABLE: {
         C.PYTEST: on(
             C.PYTEST,
@@ -89,13 +86,9 @@ CASES: dict[Happening, dict[Contract, dict[str, Any]]] = {
         C.TEST_SCRIPT: on(C.TEST_SCRIPT, "mkdir /logs/verifier/reward.txt"),
     },
     H.PYTHON_MISSING: {
-        C.PYTEST: on(C.PYTEST, PASS, image=BUSYBOX),
         C.TEST_CODE: on(C.TEST_CODE, "pass", image=BUSYBOX),
     },
     H.PYTEST_MISSING: {C.PYTEST: on(C.PYTEST, PASS, terminal(NO_PYTEST))},
-    H.PYTEST_ALL_PASSED: {C.PYTEST: on(C.PYTEST, PASS)},
-    H.PYTEST_SOME_FAILED: {C.PYTEST: on(C.PYTEST, "def test_it():\n    assert False\n")},
-    H.PYTEST_INTERRUPTED: {C.PYTEST: on(C.PYTEST, "def (")},
     H.PYTEST_INTERNAL_ERROR: {
         C.PYTEST: on(
             C.PYTEST,
@@ -121,15 +114,8 @@ CASES: dict[Happening, dict[Contract, dict[str, Any]]] = {
             },
         )
     },
-    H.PYTEST_NONE_COLLECTED: {C.PYTEST: on(C.PYTEST, "x = 1\n")},
-    H.PYTEST_ALL_SKIPPED: {
-        C.PYTEST: on(C.PYTEST, "import pytest\n@pytest.mark.skip\n" + PASS),
-    },
     H.PYTEST_OTHER_END: {
         C.PYTEST: on(C.PYTEST, "import os\ndef test_it():\n    os.kill(os.getpid(), 9)\n")
-    },
-    H.PYTEST_REPORT_MISSING: {
-        C.PYTEST: on(C.PYTEST, "import os\ndef test_it():\n    os._exit(0)\n")
     },
     H.PYTEST_REPORT_UNREADABLE: {C.PYTEST: on(C.PYTEST, at_exit("<testsuites"))},
     H.PYTEST_REPORT_DISAGREES: {
@@ -138,15 +124,30 @@ CASES: dict[Happening, dict[Contract, dict[str, Any]]] = {
             at_exit('<testsuite tests="1" failures="1" errors="0" skipped="0"></testsuite>'),
         )
     },
-    H.REWARD_REACHED: {C.TEST_SCRIPT: on(C.TEST_SCRIPT, "echo 1 > /logs/verifier/reward.txt")},
-    H.REWARD_BELOW: {C.TEST_SCRIPT: on(C.TEST_SCRIPT, "echo .5 > /logs/verifier/reward.txt")},
-    H.REWARD_MISSING: {C.TEST_SCRIPT: on(C.TEST_SCRIPT, "no-such-program; exit 0")},
-    H.REWARD_INVALID: {C.TEST_SCRIPT: on(C.TEST_SCRIPT, "echo nan > /logs/verifier/reward.txt")},
-    H.CODE_PASSED: {C.TEST_CODE: on(C.TEST_CODE, "print('passed')")},
-    H.CODE_ASSERTION_FAILED: {C.TEST_CODE: on(C.TEST_CODE, "assert 1 == 2")},
-    H.CODE_FAILED: {C.TEST_CODE: on(C.TEST_CODE, "import no_such_module")},
-    H.CODE_ENDED_EARLY: {C.TEST_CODE: on(C.TEST_CODE, "import os; os._exit(0)")},
 }
+"""What is forced here alone."""
+
+VERIFIED: dict[tuple[Happening, Contract], str] = {
+    (H.TESTS_TIMED_OUT, C.PYTEST): "pytest-timeout",
+    (H.TESTS_TIMED_OUT, C.TEST_SCRIPT): "script-timeout",
+    (H.PYTHON_MISSING, C.PYTEST): "pytest-no-python",
+    (H.PYTEST_ALL_PASSED, C.PYTEST): "pytest-passed",
+    (H.PYTEST_SOME_FAILED, C.PYTEST): "pytest-failed",
+    (H.PYTEST_INTERRUPTED, C.PYTEST): "pytest-syntax-error",
+    (H.PYTEST_NONE_COLLECTED, C.PYTEST): "pytest-none-collected",
+    (H.PYTEST_ALL_SKIPPED, C.PYTEST): "pytest-all-skipped",
+    (H.PYTEST_REPORT_MISSING, C.PYTEST): "pytest-exits-zero-early",
+    (H.REWARD_REACHED, C.TEST_SCRIPT): "script-passed",
+    (H.REWARD_BELOW, C.TEST_SCRIPT): "script-partial",
+    (H.REWARD_MISSING, C.TEST_SCRIPT): "script-missing-program",
+    (H.REWARD_INVALID, C.TEST_SCRIPT): "script-nan",
+    (H.CODE_PASSED, C.TEST_CODE): "code-passed",
+    (H.CODE_ASSERTION_FAILED, C.TEST_CODE): "code-assertion",
+    (H.CODE_FAILED, C.TEST_CODE): "code-no-solution",
+    (H.CODE_ENDED_EARLY, C.TEST_CODE): "code-exits-zero-early",
+}
+"""What Episodes of tests/cluster/verifications.py force."""
+
 FAULTS = "tests.cluster.test_faults"
 LIFECYCLE = "tests.cluster.test_lifecycle"
 PROFILE = "tests.cluster.test_profile"
@@ -180,24 +181,26 @@ ELSEWHERE: dict[NoVerdictReason, tuple[str, str]] = {
 }
 
 
-def name_of(happening: Happening, contract: Contract) -> str:
-    return f"{happening}-{contract}".lower()
+OWN = [(happening, contract) for happening, cases in CASES.items() for contract in cases]
+FORCED = [*OWN, *VERIFIED]
 
-
-FORCED = [(happening, contract) for happening, cases in CASES.items() for contract in cases]
+Decided = dict[tuple[Happening, Contract], Ended]
 
 
 @pytest.fixture(scope="module")
-async def ended(shared: Episodes, image: str, busybox: str) -> dict[str, Ended]:
-    """All cases, run at once."""
-    return await shared.run_all({name_of(h, c): CASES[h][c] for h, c in FORCED})
+async def ended(shared: Episodes, verified: dict[str, Ended]) -> Decided:
+    """All cases; those of this module are run at once."""
+    specs = {f"{h}-{c}".lower(): CASES[h][c] for h, c in OWN}
+    own = await shared.run_all(specs)
+    return {
+        **dict(zip(OWN, own.values(), strict=True)),
+        **{row: verified[name] for row, name in VERIFIED.items()},
+    }
 
 
 @pytest.mark.parametrize(("happening", "contract"), FORCED, ids=str)
-async def test_the_row_decides(
-    ended: dict[str, Ended], happening: Happening, contract: Contract
-) -> None:
-    row, end = decide(happening, contract), ended[name_of(happening, contract)]
+async def test_the_row_decides(ended: Decided, happening: Happening, contract: Contract) -> None:
+    row, end = decide(happening, contract), ended[happening, contract]
     verdict, reward, reason = end.verdict
     assert (verdict, reason) == (row.verdict, row.reason), end.result.spec.message
     assert (reward is None) == (row.verdict == "NoVerdict")

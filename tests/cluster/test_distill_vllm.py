@@ -46,7 +46,7 @@ from tests.distillation import prompts_by_hand, rollout_of, wrong_values
 from tests.fakes.judge import yes
 from tests.fakes.vllm_server import MODEL, FakeVllm
 
-pytestmark = [pytest.mark.usefixtures("vllm_url"), pytest.mark.alone]
+pytestmark = pytest.mark.usefixtures("vllm_url")
 
 HINTS = {
     0: "Say first which file you write, then write it.",
@@ -66,16 +66,17 @@ class Policy:
     specials: SpecialTokens
 
 
-@pytest.fixture
-async def policy() -> AsyncIterator[Policy]:
+@pytest.fixture(scope="module")
+async def policy(vllm_url: str) -> AsyncIterator[Policy]:
     """The policy on the testbed's server."""
-    connector = aiohttp.TCPConnector(limit=0)
+    # The server ends idle connections, which kubectl does not tell.
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
     async with aiohttp.ClientSession(connector=connector) as session:
         client = WatchedClient(session, url(), model())
         yield Policy(client, await detect(client), SpecialTokens(client))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def rollout(policy: Policy) -> Rollout:
     """Four turns: a call of the policy's own, two forced texts, and a last one of its own."""
     (task,) = held_out_tasks(1)

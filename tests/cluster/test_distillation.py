@@ -5,6 +5,7 @@ tests/cluster/test_distill_vllm.py has the values position by position.
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from episode_operator.distill import Rollout
 from episode_operator.kube.client import EPISODE_RESULTS
 from episode_operator.model import VllmClient
 from episode_operator.results.record import EpisodeRecord
-from tests.cluster import operator_process
 from tests.cluster.episodes import Ended, Episodes, scripted
+from tests.cluster.local_operator import operating
 from tests.cluster.vllm import held_out_tasks, tolerance
 from tests.distillation import prompts_by_hand, wrong_values
 from tests.fakes import chat
@@ -70,7 +71,6 @@ def written_right(task: dict[str, str]) -> str:
     return f"if {right}; then echo 1; else echo 0; fi > /logs/verifier/reward.txt"
 
 
-@pytest.mark.alone
 async def test_the_real_model_over_several_turns(
     episodes: Episodes, image: str, model: dict[str, Any], vllm_url: str, fake: FakeVllm
 ) -> None:
@@ -191,28 +191,28 @@ async def test_no_verdict_is_not_distilled(
     assert not fake.judge.questions
 
 
-@pytest.mark.alone
 async def test_an_operator_killed_while_it_distils(
-    episodes: Episodes, busybox: str, fake: FakeVllm
+    unwatched: Episodes, busybox: str, fake: FakeVllm, tmp_path: Path
 ) -> None:
     """The verdict is out and the pod is gone by then; another operator distils the same record."""
-    await operator_process.renew()
     asked = 6  # three votes on each of the two turns that something follows
     fake.faults.extend(Fault(path=CHAT, delay=90.0) for _ in range(asked))
-    await episodes.create("killed", three_turns(busybox, fake))
-    before = await episodes.until("killed", lambda e: e.status.phase == "Distilling")
-    assert (before.status.verdict, before.status.reward) == ("Passed", 1)
-    async with asyncio.timeout(60):
-        while await episodes.pods("killed") or not fake.bodies(CHAT):
-            await asyncio.sleep(0.2)
-    fake.faults.clear()
-    await operator_process.kill()
-    ended = await episodes.finish("killed")
+    async with operating(unwatched, tmp_path) as operator:
+        await unwatched.create("killed", three_turns(busybox, fake))
+        before = await unwatched.until("killed", lambda e: e.status.phase == "Distilling")
+        assert (before.status.verdict, before.status.reward) == ("Passed", 1)
+        async with asyncio.timeout(60):
+            while await unwatched.pods("killed") or not fake.bodies(CHAT):
+                await asyncio.sleep(0.2)
+        fake.faults.clear()
+        await operator.kill()
+        await operator.start()
+        ended = await unwatched.finish("killed")
     assert ended.verdict == ("Passed", 1, "TestsPassed")
     assert len(fake.bodies(CHAT)) > asked, "nothing was under way when it was killed"
     assert told(ended).outcomes == {"NoNextState": 1, "Scored": 2}
     assert ended.episode.status.attempt == 0
-    found = await record(episodes, ended)
+    found = await record(unwatched, ended)
     assert found.row is not None and found.distillation is not None
     assert (
         found.distillation.positions.tolist()

@@ -2,12 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
 from episode_operator.kube.client import CILIUM_NETWORK_POLICIES, Object
-from tests.cluster import kubectl, operator_process
+from tests.cluster import kubectl
 from tests.cluster.episodes import Ended, Episodes, scripted, terminal
+from tests.cluster.local_operator import operating
 from tests.cluster.network import API_SERVER, allow, reach, reached, servers
 from tests.testbed import stack
 
@@ -186,17 +188,15 @@ CILIUM_CRD: Object = {
 
 @asynccontextmanager
 async def cilium(namespace: str) -> AsyncIterator[None]:
-    """A cluster that has CiliumNetworkPolicies, and an operator that found them at its start."""
+    """A cluster that has CiliumNetworkPolicies: an operator finds them at its start."""
     name = CILIUM_CRD["metadata"]["name"]
     ran = await kubectl.apply(CILIUM_CRD, namespace=namespace)
     assert ran.code == 0, ran.stderr
     try:
         await kubectl.check("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
-        await operator_process.renew()
         yield
     finally:
         await kubectl.check("delete", "crd", str(name), "--timeout=300s")
-        await operator_process.renew()
 
 
 def _by_name(busybox: str) -> Object:
@@ -211,17 +211,18 @@ async def test_a_host_without_cilium_is_an_invalid_task(episodes: Episodes, busy
     assert await episodes.pods("by-name") == []
 
 
-@pytest.mark.alone
-async def test_a_host_is_a_cilium_network_policy(episodes: Episodes, busybox: str) -> None:
-    async with cilium(episodes.namespace):
-        ended = await episodes.run("by-name", _by_name(busybox))
-        (policy,) = await episodes.client.list(
+async def test_a_host_is_a_cilium_network_policy(
+    unwatched: Episodes, busybox: str, tmp_path: Path
+) -> None:
+    async with cilium(unwatched.namespace), operating(unwatched, tmp_path):
+        ended = await unwatched.run("by-name", _by_name(busybox))
+        (policy,) = await unwatched.client.list(
             CILIUM_NETWORK_POLICIES,
-            episodes.namespace,
+            unwatched.namespace,
             labels={"episodes.dev/episode-uid": ended.episode.uid},
         )
     assert ended.verdict == ("Passed", 1, "TestsPassed")
-    assert reached(await episodes.answers(ended)) == [False]
+    assert reached(await unwatched.answers(ended)) == [False]
     (owner,) = policy["metadata"]["ownerReferences"]
     assert owner["uid"] == ended.episode.uid
     dns, opened = policy["spec"]["egress"]

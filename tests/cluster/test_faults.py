@@ -288,7 +288,6 @@ async def test_an_agent_out_of_time_is_graded(episodes: Episodes, busybox: str) 
     assert ended.result.spec.agent_end == "AgentTimeout"
 
 
-@pytest.mark.alone
 async def test_many_at_once_and_one_deleted(episodes: Episodes, busybox: str) -> None:
     """cases.md 6, smaller: all progress, the delete is handled at once."""
     names = [f"many-{index}" for index in range(12)]

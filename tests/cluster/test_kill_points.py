@@ -13,12 +13,10 @@ import pytest
 
 from episode_operator.kube import connection
 from episode_operator.kube.client import EPISODE_RESULTS, NETWORK_POLICIES, KubernetesClient
-from tests.cluster import kubectl
 from tests.cluster.episodes import Ended, Episodes, scripted, terminal
 from tests.cluster.local_operator import LocalOperator
 from tests.fakes.api_proxy import ApiProxy, Moment
-
-pytestmark = [pytest.mark.usefixtures("no_other_operator"), pytest.mark.alone]
+from tests.testbed import stack
 
 ONCE = "test $(wc -l < count) = 1 && cp count /logs/verifier/reward.txt"
 WRITES = 16
@@ -31,8 +29,8 @@ class Killer:
 
     def __init__(self, at: int, moment: Moment) -> None:
         self._at = at
-        self._moment = moment
-        self._seen = 0
+        self._moment: Moment | None = moment
+        self.seen = 0
         self.killed_at: str | None = None
         self.operator: LocalOperator | None = None
         self._restarting: asyncio.Task[None] | None = None
@@ -40,14 +38,20 @@ class Killer:
     async def __call__(self, write: str, moment: Moment) -> None:
         if moment != self._moment or self.killed_at is not None:
             return
-        self._seen += 1
-        if self._seen < self._at:
+        self.seen += 1
+        if self.seen < self._at:
             return
         self.killed_at = write
         # A task of its own: the request ends with the operator that made it.
         self._restarting = asyncio.create_task(self._restart())
         await asyncio.shield(self._restarting)
         raise ConnectionResetError("the operator is dead, and so is its request")
+
+    async def stop(self) -> None:
+        """Kill no more, and let a restart that is under way come to its end."""
+        self._moment = None
+        if self._restarting is not None:
+            await self._restarting
 
     async def _restart(self) -> None:
         assert self.operator is not None
@@ -59,12 +63,18 @@ class Killer:
 async def operating(
     episodes: Episodes, folder: Path, proxy: ApiProxy
 ) -> AsyncIterator[LocalOperator]:
-    async with proxy.serving() as url:
-        operator = LocalOperator(url, episodes.namespace, folder)
-        if isinstance(proxy.on_write, Killer):
-            proxy.on_write.operator = operator
-        async with operator:
+    killer = proxy.on_write
+    async with (
+        proxy.serving() as url,
+        LocalOperator(url, episodes.namespace, folder) as operator,
+    ):
+        if isinstance(killer, Killer):
+            killer.operator = operator
+        try:
             yield operator
+        finally:
+            if isinstance(killer, Killer):
+                await killer.stop()
 
 
 async def check_nothing_is_left(episodes: Episodes, name: str, ended: Ended) -> None:
@@ -83,19 +93,20 @@ async def killed_at(client: KubernetesClient, folder: Path, at: int, moment: Mom
     """Run an Episode whose operator is killed at its nth write; which write that was."""
     killer = Killer(at, moment)
     proxy = ApiProxy(await connection.load(), on_write=killer)
-    async with kubectl.namespace() as namespace:
-        episodes = Episodes(client, namespace)
-        async with operating(episodes, folder, proxy) as operator:
-            busybox = os.environ["BUSYBOX_IMAGE"]
-            spec = scripted(busybox, terminal("echo 1 >> count"), test=ONCE, infraRetryLimit=0)
-            await episodes.create("killed", spec)
-            try:
-                ended = await episodes.finish("killed")
-            except AssertionError as error:
-                raise AssertionError(f"{error}\n{operator.log()}") from error
-            assert ended.verdict == ("Passed", 1, "TestsPassed")
-            await check_nothing_is_left(episodes, "killed", ended)
-    assert killer.killed_at is not None or len(proxy.writes) < at
+    async with (
+        Episodes.in_namespace(client, stack.UNWATCHED) as episodes,
+        operating(episodes, folder, proxy) as operator,
+    ):
+        busybox = os.environ["BUSYBOX_IMAGE"]
+        spec = scripted(busybox, terminal("echo 1 >> count"), test=ONCE, infraRetryLimit=0)
+        await episodes.create("killed", spec)
+        try:
+            ended = await episodes.finish("killed")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{operator.log()}") from error
+        assert ended.verdict == ("Passed", 1, "TestsPassed")
+        await check_nothing_is_left(episodes, "killed", ended)
+    assert killer.killed_at is not None or killer.seen < at
     return killer.killed_at or "after the last write"
 
 
@@ -120,7 +131,7 @@ async def test_killed_at_each_write(
 
 @pytest.mark.parametrize("cut_after", [2_000, 200_000, 600_000])
 async def test_the_exec_connection_is_cut(
-    episodes: Episodes, busybox: str, tmp_path: Path, cut_after: int
+    unwatched: Episodes, busybox: str, tmp_path: Path, cut_after: int
 ) -> None:
     """In mid command and in mid upload: the session goes on where it was."""
     proxy = ApiProxy(await connection.load(), cut_after=cut_after)
@@ -139,10 +150,10 @@ async def test_the_exec_connection_is_cut(
         for file in files[1:2]
     ]
     spec["agent"]["script"].append(terminal("seq 1 60000; sleep 1"))
-    async with operating(episodes, tmp_path, proxy) as operator:
-        await episodes.create("cut", spec)
+    async with operating(unwatched, tmp_path, proxy) as operator:
+        await unwatched.create("cut", spec)
         try:
-            ended = await episodes.finish("cut")
+            ended = await unwatched.finish("cut")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{operator.log()}") from error
     assert ended.verdict == ("Passed", 1, "TestsPassed")

@@ -7,19 +7,15 @@ import numpy as np
 import pytest
 
 from episode_operator.api.episode import Episode
-from episode_operator.kube import connection
 from episode_operator.kube.client import CONFIG_MAPS, EVENTS
 from episode_operator.results.objects import ObjectStore
 from episode_operator.results.record import EpisodeRecord
 from tests.cluster.episodes import PASSING_TEST, Episodes, scripted
-from tests.cluster.local_operator import LocalOperator
+from tests.cluster.local_operator import operating
 from tests.fakes import chat
-from tests.fakes.api_proxy import ApiProxy
 from tests.fakes.vllm_server import MODEL, FakeVllm, Reply
 from tests.ports import free_port
 from tests.stores import gateway
-
-pytestmark = [pytest.mark.usefixtures("no_other_operator"), pytest.mark.alone]
 
 SAMPLED = 80_000
 CONTEXT = 100_000
@@ -41,7 +37,7 @@ def not_stored(episode: Episode) -> bool:
 
 
 async def test_a_large_row_waits_for_its_store_and_is_read_back(
-    episodes: Episodes, busybox: str, fake: FakeVllm, tmp_path: Path
+    unwatched: Episodes, busybox: str, fake: FakeVllm, tmp_path: Path
 ) -> None:
     ids = np.random.default_rng(7).integers(300, 55_000, SAMPLED - 1).tolist()
     sampled = (*ids, chat.END)
@@ -50,25 +46,21 @@ async def test_a_large_row_waits_for_its_store_and_is_read_back(
     port = free_port()
     environment = gateway.environment(f"http://127.0.0.1:{port}")
     settings = {"EPISODE_OBJECT_STORE": f"s3://{gateway.BUCKET}/rollouts", **environment}
-    proxy = ApiProxy(episodes.client.connection)
-    async with (
-        proxy.serving() as url,
-        LocalOperator(url, episodes.namespace, tmp_path, settings) as operator,
-    ):
+    async with operating(unwatched, tmp_path, settings) as operator:
         agent = {"kind": "Model", "toolsets": ["terminal"]}
         large = scripted(busybox, agent=agent, model=model, test=PASSING_TEST)
-        await episodes.create("large", large)
-        small = await episodes.run("small", scripted(busybox))
+        await unwatched.create("large", large)
+        small = await unwatched.run("small", scripted(busybox))
         assert small.verdict == ("Passed", 1, "TestsPassed")
-        waiting = await episodes.until("large", not_stored)
+        waiting = await unwatched.until("large", not_stored)
         assert waiting.status.verdict is None
         async with gateway.running(tmp_path / "s3", port=port) as server:
-            ended = await episodes.finish("large")
+            ended = await unwatched.finish("large")
             files = server.objects()
             with gateway.variables(environment):
                 store = ObjectStore(f"s3://{gateway.BUCKET}/rollouts")
                 record = await EpisodeRecord.load(
-                    episodes.client, namespace=episodes.namespace, name="large", store=store
+                    unwatched.client, namespace=unwatched.namespace, name="large", store=store
                 )
     assert ended.verdict == ("Passed", 1, "TestsPassed"), operator.log()
     assert ended.episode.status.attempt == 0
@@ -76,32 +68,28 @@ async def test_a_large_row_waits_for_its_store_and_is_read_back(
     blobs = {"tokens": ended.result.spec.tokens, "messages": ended.result.spec.messages}
     for kind, blob in blobs.items():
         assert blob is not None
-        name = f"{episodes.namespace}/{result}/{kind}-{blob.sha256}"
+        name = f"{unwatched.namespace}/{result}/{kind}-{blob.sha256}"
         assert blob.uri == f"{store.url}/{name}"
         assert server.folder / "rollouts" / name in files
     assert len(files) == len(blobs)
     assert record.row is not None
     assert tuple(record.row.tokens[record.row.mask].tolist()) == sampled
-    parts = await episodes.client.list(CONFIG_MAPS, episodes.namespace)
+    parts = await unwatched.client.list(CONFIG_MAPS, unwatched.namespace)
     assert [part for part in parts if part["metadata"]["name"].startswith(result)] == []
-    events = await episodes.client.list(EVENTS, episodes.namespace)
+    events = await unwatched.client.list(EVENTS, unwatched.namespace)
     (said,) = [event for event in events if event["reason"] == "ResultNotStored"]
     assert said["type"] == "Warning" and "check the endpoint" in said["message"]
 
 
-async def test_a_folder_as_a_store(episodes: Episodes, busybox: str, tmp_path: Path) -> None:
+async def test_a_folder_as_a_store(unwatched: Episodes, busybox: str, tmp_path: Path) -> None:
     """Artifacts that do not compress are large enough, and need no model."""
     folder = tmp_path / "store"
     folder.mkdir()
     settings = {"EPISODE_OBJECT_STORE": f"file://{folder}"}
     fill = {"tool": "terminal", "arguments": {"command": "head -c 300000 /dev/urandom > noise"}}
     spec = scripted(busybox, fill, artifacts=["/workspace/noise"])
-    proxy = ApiProxy(await connection.load())
-    async with (
-        proxy.serving() as url,
-        LocalOperator(url, episodes.namespace, tmp_path, settings),
-    ):
-        ended = await episodes.run("folder", spec)
+    async with operating(unwatched, tmp_path, settings):
+        ended = await unwatched.run("folder", spec)
     blob = ended.result.spec.artifacts
     assert blob is not None and blob.uri is not None
     (file,) = [path for path in folder.rglob("*") if path.is_file()]

@@ -8,7 +8,7 @@ import pytest
 from episode_operator.model import Capabilities, Conversation, SamplingConfig, VllmClient, detect
 from tests.cluster.vllm import NO_OUTPUT, TOOLS, held_out_tasks, messages_of, model, url
 
-pytestmark = [pytest.mark.usefixtures("vllm_url"), pytest.mark.alone]
+pytestmark = pytest.mark.usefixtures("vllm_url")
 
 
 @pytest.fixture

@@ -34,10 +34,11 @@ from tests.fakes import chat
 from tests.fakes.api_proxy import ApiProxy, Route
 from tests.fakes.vllm_server import GENERATE, MODEL, FakeVllm, Fault, Reply
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timeout(1000)
 
 N = NoVerdictReason
 PATIENCE = {"EPISODE_MODEL_RETRY_SECONDS": "20", "EPISODE_SESSION_RETRY_SECONDS": "15"}
+FINISH_SECONDS = 900.0
 RETRIES = 1
 SMALL = {"cpuRequest": "10m", "memoryRequest": "16Mi"}
 MOST_OUTPUT = 262_144
@@ -223,7 +224,7 @@ async def sidecar_that_takes_too_long(world: World, name: str) -> None:
         "ready": {"tcpPort": 1, "timeoutSeconds": 600},
         "resources": SMALL,
     }
-    await world.create(name, sandbox={"sidecars": [sidecar], "startDeadlineSeconds": 20})
+    await world.create(name, sandbox={"sidecars": [sidecar], "startDeadlineSeconds": 60})
 
 
 # The operator
@@ -303,14 +304,14 @@ class Forced:
 
 @pytest.fixture(scope="module")
 async def forced(
-    no_other_operator: None,
-    shared: Episodes,
+    shared_unwatched: Episodes,
     busybox: str,
     host_address: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Forced:
     """All Episodes, run at once by an operator of their own."""
-    return await run_all(shared, busybox, host_address, tmp_path_factory.mktemp("operator"))
+    folder = tmp_path_factory.mktemp("operator")
+    return await run_all(shared_unwatched, busybox, host_address, folder)
 
 
 async def run_all(episodes: Episodes, busybox: str, address: str, folder: Path) -> Forced:
@@ -324,7 +325,7 @@ async def run_all(episodes: Episodes, busybox: str, address: str, folder: Path) 
 
         async def force(name: str) -> Ended:
             await FORCED[name][1](world, name)
-            return await episodes.finish(name, seconds=480)
+            return await episodes.finish(name, seconds=FINISH_SECONDS)
 
         try:
             ended = await asyncio.gather(*map(force, FORCED))

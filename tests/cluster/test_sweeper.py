@@ -6,6 +6,7 @@ from episode_operator.api.labels import EPISODE_UID
 from episode_operator.controller import metrics
 from episode_operator.controller.sweeper import Sweeper
 from episode_operator.kube.client import NETWORK_POLICIES, PODS, KubernetesClient, Resource
+from episode_operator.kube.namespaces import Namespaces
 from tests.cluster.episodes import Episodes, scripted, terminal
 
 
@@ -22,10 +23,12 @@ async def names(client: KubernetesClient, resource: Resource, namespace: str) ->
     return {f["metadata"]["name"] for f in found if "deletionTimestamp" not in f["metadata"]}
 
 
-def sweeper(client: KubernetesClient, *, grace_seconds: float) -> Sweeper:
+def sweeper(
+    client: KubernetesClient, *, grace_seconds: float, ignored: tuple[str, ...] = ()
+) -> Sweeper:
     return Sweeper(
         client,
-        [],
+        Namespaces(ignored=ignored),
         policies=[NETWORK_POLICIES],
         live=set,
         interval_seconds=1,
@@ -50,6 +53,11 @@ async def test_what_no_episode_needs_is_deleted(
 
     await sweeper(client, grace_seconds=3600).sweep(namespace)
     assert len(await names(client, NETWORK_POLICIES, namespace)) == 3
+
+    others = (f"*{namespace[1:]}",)
+    await sweeper(client, grace_seconds=-1, ignored=others).sweep(namespace)
+    assert len(await names(client, NETWORK_POLICIES, namespace)) == 3
+    assert "orphan" in await names(client, PODS, namespace)
 
     await sweeper(client, grace_seconds=-1).sweep(namespace)
     for resource in (PODS, NETWORK_POLICIES):

@@ -30,7 +30,7 @@ from tests.cluster.vllm import (
 HEADER = "<|im_end|>\n<|im_start|>assistant\n"
 
 
-pytestmark = [pytest.mark.usefixtures("vllm_url"), pytest.mark.alone]
+pytestmark = pytest.mark.usefixtures("vllm_url")
 
 
 @pytest.fixture

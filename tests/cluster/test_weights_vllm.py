@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -17,16 +18,15 @@ import pytest
 from episode_operator.api.result import WeightSpan
 from episode_operator.model import VllmClient
 from episode_operator.results.payload import TokenRow
-from tests.cluster import kubectl, node, operator_process
+from tests.cluster import kubectl, node
 from tests.cluster.episodes import Ended, Episodes, scripted
+from tests.cluster.local_operator import operating
 from tests.cluster.trainer import FLAT, Trainer, write_flat_weights
 from tests.cluster.vllm import tolerance
 from tests.testbed import stack
+from tests.testbed.chart import WEIGHTS
 from tests.testbed.forward import forwarded
-from tests.testbed.stack import WEIGHTS
 from tests.testbed.vllm import SERVED_MODEL
-
-pytestmark = pytest.mark.alone
 
 MAX_TOKENS = 24
 IN_MID_TURN = 6
@@ -129,21 +129,23 @@ async def test_an_update_in_mid_turn(
 
 
 async def test_the_operator_dies_while_the_server_is_paused(
-    episodes: Episodes,
+    unwatched: Episodes,
     image: str,
-    model: dict[str, object],
+    local_model: dict[str, object],
     trainer: Trainer,
+    tmp_path: Path,
 ) -> None:
     """The turn under way is lost with it; all of it is sampled by the new weights."""
-    await operator_process.renew()
-    before = await trainer.sampled()
-    await episodes.create("killed", spec(image, model))
-    await trainer.until_sampled(before + IN_MID_TURN)
-    await trainer.pause("keep")
-    await operator_process.kill()
-    await trainer.publish(FLAT, "flat")
-    await trainer.resume()
-    _, row, spans = await finished(episodes, "killed")
+    async with operating(unwatched, tmp_path) as operator:
+        before = await trainer.sampled()
+        await unwatched.create("killed", spec(image, local_model))
+        await trainer.until_sampled(before + IN_MID_TURN)
+        await trainer.pause("keep")
+        await operator.kill()
+        await operator.start()
+        await trainer.publish(FLAT, "flat")
+        await trainer.resume()
+        _, row, spans = await finished(unwatched, "killed")
     assert {span.version for span in spans} == {"flat"}
     assert row.turn[row.mask].min() == 0
     await check_scores(trainer, row, spans)
@@ -192,6 +194,7 @@ async def test_an_episode_with_old_weights_ends(
     check_spans(await episodes.row(ended), spans)
 
 
+@pytest.mark.alone
 async def test_the_server_is_started_anew_in_mid_turn(
     episodes: Episodes, image: str, model: dict[str, object]
 ) -> None:

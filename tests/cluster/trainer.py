@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import numpy as np
 
+from tests.testbed.chart import UPDATES, WEIGHTS
 from tests.testbed.paths import CACHE
 from tests.testbed.policy import ensure_policy
-from tests.testbed.stack import UPDATES, WEIGHTS
 
 FLAT = f"{UPDATES}/flat"
 """Where the server finds the policy with all its logits halved: it is far less sure."""

@@ -6,7 +6,7 @@ python -m tests.testbed.policy           make the model, print where it is
 import hashlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tests.testbed.environments import exclusive
@@ -30,7 +30,7 @@ def ensure_policy(cache: Path, say: Callable[[str], None]) -> Path:
     with exclusive(cache / "vllm" / "policy.lock"):
         if not folder.is_dir():
             say("loading the base model")
-            _train(python, folder, say)
+            train(python, folder, say)
     return folder
 
 
@@ -42,9 +42,16 @@ def fingerprint() -> str:
     return digest.hexdigest()[:12]
 
 
-def _train(python: Path, folder: Path, say: Callable[[str], None]) -> None:
+def train(
+    python: Path, folder: Path, say: Callable[[str], None], options: Sequence[str] = ()
+) -> None:
+    """Run the fine-tune of examples/policy with more of its options; it writes the folder.
+
+    Raises:
+        TestbedError: it failed; its log is beside the folder.
+    """
     log = folder.with_suffix(".log")
-    command = [str(python), str(EXAMPLE / "train.py"), "--output", str(folder)]
+    command = [str(python), str(EXAMPLE / "train.py"), "--output", str(folder), *options]
     with log.open("w", buffering=1) as file:
         for line in _lines(command):
             file.write(line)

@@ -3,14 +3,12 @@
 import json
 import os
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
-from tests.testbed import gobuild, vllm
+from tests.testbed import chart, vllm
 from tests.testbed.choice import Cluster
 from tests.testbed.console import step
 from tests.testbed.paths import BIN, CACHE
@@ -19,16 +17,12 @@ from tests.testbed.shell import run
 
 ROOT = Path(__file__).parents[2]
 REFERENCES = ROOT / "images" / "build" / "images.json"
-CHART = ROOT / "charts" / "episode-operator"
 RELEASE = "episodes"
 NAMESPACE = "episode-system"
 MODEL_SERVICE = f"{RELEASE}-vllm"
-WEIGHTS = "/models/policy"
-UPDATES = "/models/updates"
-"""Where the model server finds its weights, and others that tests write beside them."""
+UNWATCHED = "unwatched-"
+"""Namespaces of this prefix are left to operators that tests run themselves."""
 MODEL_ENDPOINT = f"http://{MODEL_SERVICE}.{NAMESPACE}.svc:8000"
-
-_ROLLOUT_SECONDS = 600
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,14 @@ def up(cluster: Cluster) -> Stack:
         model = policy.result()
     stack = Stack(cluster.kubeconfig, images, cluster.host_address)
     with step("operator and model server") as say:
-        _install(stack, model, say)
+        chart.install(
+            RELEASE,
+            NAMESPACE,
+            _values(stack, model),
+            deployments=(RELEASE, MODEL_SERVICE),
+            env=stack.environment,
+            say=say,
+        )
     return stack
 
 
@@ -95,62 +96,14 @@ def _images(registry: str) -> dict[str, str]:
 
 
 def _values(stack: Stack, model: Path) -> dict[str, Any]:
-    """Values of the chart for a node without GPU: vLLM and its model come from the node's disk."""
-    environment = CACHE / "vllm" / "venv"
-    updates = str(CACHE / "vllm" / "updates")
     return {
         "operator": {
             "image": stack.images["operator"],
             "runnerImage": stack.images["runner"],
             "retryBackoffSeconds": 1,
+            "ignoreNamespaces": [f"{UNWATCHED}*"],
         },
-        "vllm": {
-            "enabled": True,
-            "image": stack.images["vllm-cpu"],
-            "model": WEIGHTS,
-            "servedModelName": stack.model_name,
-            "gpus": 0,
-            "extraArgs": list(vllm.CPU_ARGUMENTS),
-            "env": [{"name": k, "value": v} for k, v in vllm.SERVER_ENVIRONMENT.items()],
-            "resources": {
-                "requests": {"cpu": "500m", "memory": "3Gi"},
-                "limits": {"memory": "8Gi"},
-            },
-            "extraVolumes": [
-                {"name": "vllm", "hostPath": {"path": str(environment), "type": "Directory"}},
-                {"name": "model", "hostPath": {"path": str(model), "type": "Directory"}},
-                {"name": "updates", "hostPath": {"path": updates, "type": "DirectoryOrCreate"}},
-            ],
-            "extraVolumeMounts": [
-                {"name": "vllm", "mountPath": "/opt/vllm", "readOnly": True},
-                {"name": "model", "mountPath": WEIGHTS, "readOnly": True},
-                {"name": "updates", "mountPath": UPDATES, "readOnly": True},
-            ],
-        },
+        "vllm": chart.model_server(
+            stack.images["vllm-cpu"], model=model, updates=CACHE / "vllm" / "updates"
+        ),
     }
-
-
-def _install(stack: Stack, model: Path, say: Callable[[str], None]) -> None:
-    helm = str(gobuild.ensure(gobuild.HELM, say) / "helm")
-    with NamedTemporaryFile("w", suffix=".json") as values:
-        json.dump(_values(stack, model), values)
-        values.flush()
-        say("helm upgrade")
-        run(
-            [
-                *(helm, "upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE),
-                *("--create-namespace", "--values", values.name),
-            ],
-            env=stack.environment,
-        )
-    for deployment in (RELEASE, MODEL_SERVICE):
-        say(f"waiting for deployment {deployment}")
-        run(
-            [
-                *("kubectl", "rollout", "status", f"deployment/{deployment}", "-n", NAMESPACE),
-                f"--timeout={_ROLLOUT_SECONDS}s",
-            ],
-            env=stack.environment,
-            hint=f"kubectl -n {NAMESPACE} describe pods; kubectl -n {NAMESPACE} logs "
-            f"deployment/{deployment}",
-        )

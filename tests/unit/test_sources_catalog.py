@@ -100,6 +100,20 @@ def test_nothing_is_held_out() -> None:
     assert turns(alone, 0, 3) == ["task-0"] * 3
 
 
+def test_a_source_may_say_which_tasks_are_held_out() -> None:
+    held_out = {"task-1", "task-4", "task-7", "unreadable"}
+    found = [*tasks(9), Unreadable("unreadable", "why")]
+    one = Catalog(found, source="test", ratio=0.9, seed=42, held_out=held_out)
+    assert set(names(one.evaluation)) == {"task-1", "task-4", "task-7"}
+    assert names(one.train) == [f"task-{n}" for n in (0, 2, 3, 5, 6, 8)]
+    assert names(one.evaluation) == [
+        name for name in names(catalog(tasks(9), ratio=0.99).evaluation) if name in held_out
+    ], "in the seeded order"
+    assert sorted(turns(one, 6, 12)) == names(one.train)
+    nothing = Catalog(tasks(3), source="test", ratio=0.9, seed=42, held_out=())
+    assert (len(nothing.train), nothing.evaluation) == (3, ())
+
+
 def test_every_epoch_has_each_task_once_in_an_order_of_its_own() -> None:
     one = catalog(tasks(30), ratio=0.2)
     size = len(one.train)

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from trainer_bridge.sources.builtin.terminal import DEFAULT_COUNT, MOST_TASKS, Family
+
 Text = Annotated[str, Field(min_length=1)]
 UserPath = Annotated[Path, AfterValidator(Path.expanduser)]
 """A path that may begin with `~`."""
@@ -35,8 +37,15 @@ class TaskSettings(BaseModel):
         description="A task's folder, a folder of task folders (Harbor, Terminal-Bench 2, Endless "
         "Terminals), or a file of rows: .jsonl, or .json with a list.",
     )
-    builtin: Literal["coding"] | None = Field(
-        default=None, description="Tasks that come with the bridge: small Python problems."
+    builtin: Literal["coding", "terminal"] | None = Field(
+        default=None,
+        description="Tasks that come with the bridge: small Python problems, or generated tasks of "
+        "one shell command.",
+    )
+    families: tuple[Family, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="Families of `builtin: terminal` to make tasks of. Default: all.",
     )
     split: Text = Field(default="train", description="Split of the dataset.")
     subset: Text | None = Field(
@@ -62,9 +71,16 @@ class TaskSettings(BaseModel):
     eval_split_ratio: float = Field(
         default=0.1, ge=0, lt=1, description="Share of the tasks held out for evaluation."
     )
-    seed: int = Field(default=42, description="Decides which tasks are held out, and the order.")
+    seed: int = Field(
+        default=42,
+        description="Decides which tasks are held out, and the order; of `builtin: terminal` also "
+        "the tasks themselves.",
+    )
     limit: int | None = Field(
-        default=None, ge=1, description="Read only so many tasks, from the first. Default: all."
+        default=None,
+        ge=1,
+        description="Read only so many tasks, from the first. Default: all; of `builtin: terminal` "
+        f"{DEFAULT_COUNT}, at most {MOST_TASKS}.",
     )
 
     @model_validator(mode="after")
@@ -76,6 +92,10 @@ class TaskSettings(BaseModel):
         for name, sources in _USES.items():
             if name in self.model_fields_set and given[0] not in sources:
                 raise ValueError(f"{name} is only for {' or '.join(sources)}")
+        if self.builtin == "terminal" and (self.limit or 0) > MOST_TASKS:
+            raise ValueError(f"limit is at most {MOST_TASKS} for builtin terminal")
+        if self.builtin != "terminal" and self.families is not None:
+            raise ValueError("families is only for builtin terminal")
         return self
 
     @property

@@ -26,6 +26,7 @@ from episode_operator.kube.client import (
     Object,
     Resource,
 )
+from episode_operator.kube.namespaces import Namespaces
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ def idle(
 
 
 class Sweeper:
-    """Sweeps the watched namespaces, all when none is named, again and again.
+    """Sweeps the operator's namespaces, again and again.
 
     Pods and policies are needed by Episodes that are `live` here, or not finished: another replica
     may drive them.
@@ -61,7 +62,7 @@ class Sweeper:
     def __init__(
         self,
         client: KubernetesClient,
-        namespaces: Sequence[str],
+        namespaces: Namespaces,
         *,
         policies: Sequence[Resource],
         live: Callable[[], Collection[str]],
@@ -69,7 +70,7 @@ class Sweeper:
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self._client = client
-        self._namespaces: Sequence[str | None] = namespaces or (None,)
+        self._namespaces = namespaces
         self._policies = policies
         self._live = live
         self._interval = interval_seconds
@@ -79,7 +80,7 @@ class Sweeper:
         """Sweep for ever; an error is logged and counted, and the next sweep tries again."""
         while True:
             await asyncio.sleep(self._interval)
-            for namespace in self._namespaces:
+            for namespace in self._namespaces.watched or (None,):
                 try:
                     await self.sweep(namespace)
                 except Exception:
@@ -87,16 +88,21 @@ class Sweeper:
                     logger.exception("sweeping %s failed", namespace or "all namespaces")
 
     async def sweep(self, namespace: str | None) -> None:
-        """Delete what is not needed in a namespace, None meaning all; errors are logged one by one.
+        """Delete what is not needed in a namespace, None meaning all of the operator's.
+
+        What cannot be looked at or deleted is logged, and the others go on.
 
         Raises:
             ApiError: the API server does not list something.
         """
         with_pods: set[str] = set()
         for kind in (PODS, *self._policies):
-            found = await self._client.list(
+            listed = await self._client.list(
                 kind, namespace, labels={EPISODE_UID: None}, metadata_only=True
             )
+            found = [
+                item for item in listed if self._namespaces.include(item["metadata"]["namespace"])
+            ]
             if kind is PODS:
                 with_pods = {pod["metadata"]["labels"][EPISODE_UID] for pod in found}
             else:  # a pod is cut off as long as it is there

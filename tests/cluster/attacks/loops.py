@@ -17,8 +17,9 @@ from tests.cluster.attacks.attack import (
 from tests.cluster.attacks.evidence import FOLDER, LEFT, LINK, LOOP, WRITE
 
 _AWAIT = "until cat /logs/verifier/reward.txt 2> /dev/null | grep .; do sleep 0.05; done"
-_WRITTEN = f"{_AWAIT}; rm -f /logs/verifier/reward.txt; {_AWAIT}"
-"""The reward is written, and again when it is removed."""
+_REMOVE = "until rm -f /logs/verifier/reward.txt 2> /dev/null; do :; done"
+_WRITTEN = f"{_AWAIT}; {_REMOVE}; {_AWAIT}"
+"""The reward is written, and again when it is removed; the folder may be replaced meanwhile."""
 
 _STEAL = (
     f"mkdir stolen; cd /tests; setsid sh -c ': {FORGER}; while :; do "
@@ -56,10 +57,10 @@ export PATH=$(printf 'a:%.0s' $(seq 25000))$PATH"""
 _KEEP: dict[str, Any] = {"testScript": {"script": SCRIPT}, "agentProcesses": "Keep"}
 
 
-def _left(command: str, *, image: str = BUSYBOX) -> Attack:
+def _left(command: str, *, image: str = BUSYBOX, seen: str = r"^1\n1\n$") -> Attack:
     """A process that goes on writing the reward, or would."""
     name, whole = "leaves a process that writes the reward", f"{FOLDER}; {command} {_WRITTEN}"
-    return Attack((tries(name, whole, r"^1\n1\n$", timeout=60),), image=image)
+    return Attack((tries(name, whole, seen, timeout=60),), image=image)
 
 
 ATTACKS: dict[str, Attack] = {
@@ -78,7 +79,8 @@ ATTACKS: dict[str, Attack] = {
     "loop-with-open-files": _left(
         "cd /logs/verifier; exec 7>> reward.txt; "
         f"setsid sh -c ': {FORGER}; while :; do echo 1 >&7; echo 1 > reward.txt; sleep 0.02; done' "
-        f"{LEFT} exec 7>&-;"
+        f"{LEFT} exec 7>&-;",
+        seen=r"^(1\n){2,4}$",  # between the append and the next write there are two lines
     ),
     "loop-through-a-link": Attack(
         (

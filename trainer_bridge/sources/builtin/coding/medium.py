@@ -1,6 +1,6 @@
 """Medium problems: several rules that meet."""
 
-from trainer_bridge.sources.builtin.problem import Problem
+from trainer_bridge.sources.builtin.coding.problem import Problem
 
 PROBLEMS = (
     Problem(

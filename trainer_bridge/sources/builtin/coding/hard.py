@@ -1,6 +1,6 @@
 """Hard problems: an algorithm or a small language."""
 
-from trainer_bridge.sources.builtin.problem import Problem
+from trainer_bridge.sources.builtin.coding.problem import Problem
 
 PROBLEMS = (
     Problem(

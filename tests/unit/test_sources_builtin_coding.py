@@ -1,4 +1,4 @@
-"""The tasks that come with the bridge: their tests pass what is right, and nothing else."""
+"""The built-in Python problems: their tests pass what is right, and nothing else."""
 
 import subprocess
 import sys
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from trainer_bridge.sources import Options, Unreadable, builtin
+from trainer_bridge.sources import Options, Unreadable
 from trainer_bridge.sources.agentic_opd import AgenticOpdTask
-from trainer_bridge.sources.builtin import CODING
-from trainer_bridge.sources.builtin.problem import Problem
+from trainer_bridge.sources.builtin import coding
+from trainer_bridge.sources.builtin.coding import CODING
+from trainer_bridge.sources.builtin.coding.problem import Problem
 
 MISTAKES = {
     "missing-tickets": ("range(min(held),", "range(0,"),
@@ -45,14 +46,14 @@ def test_only_the_solution_passes(tmp_path: Path, problem: Problem) -> None:
 
 
 def test_they_are_tasks_of_graded_difficulty() -> None:
-    tasks = builtin.load(Options(image="registry.test/python"))
+    tasks = coding.load(Options(image="registry.test/python"))
     assert [task.name for task in tasks if isinstance(task, AgenticOpdTask)] == list(MISTAKES)
     families = [task.family for task in tasks if isinstance(task, AgenticOpdTask)]
     assert families == ["easy"] * 3 + ["medium"] * 3 + ["hard"] * 2
-    assert len(builtin.load(Options(image="i"), limit=2)) == 2
+    assert len(coding.load(Options(image="i"), limit=2)) == 2
 
 
 def test_they_have_no_image_of_their_own() -> None:
-    for one in builtin.load(Options()):
+    for one in coding.load(Options()):
         assert isinstance(one, Unreadable)
         assert one.reason == "no image: name one that has Python with `image` or --image"

@@ -1,6 +1,6 @@
 """Easy problems: one loop, one rule."""
 
-from trainer_bridge.sources.builtin.problem import Problem
+from trainer_bridge.sources.builtin.coding.problem import Problem
 
 PROBLEMS = (
     Problem(

@@ -1,0 +1,217 @@
+"""One run: train, with an evaluation before and now and then, and evaluate what came of it.
+
+Stopped at any moment, it goes on from its folder.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from examples.learning import cluster
+from examples.learning.costs import Costs
+from examples.learning.plan import FAMILIES, HELD_OUT_SHARE, TASKS, Places, Plan, bridge_config
+from examples.learning.processes import Part, Parts
+from tests.atropos.environment import ensure_atropos
+from tests.ports import free_port
+from tests.testbed import chart
+from tests.testbed.paths import CACHE
+from tests.testbed.stack import Stack
+from tests.testbed.vllm import SERVED_MODEL, ensure_vllm_environment
+
+Json = dict[str, Any]
+
+AFTER = "after"
+
+_LABEL = re.compile(r"-e\d+s(\d+)$")
+_LOOK_SECONDS = 2.0
+_START_SECONDS = 60.0
+
+
+async def learn(
+    plan: Plan, running: Stack, warm_start: Path, *, say: Callable[[str], None]
+) -> None:
+    """Do what is still to do of the plan.
+
+    Raises:
+        PartError: a part ended that must not.
+    """
+    plan.output.mkdir(parents=True, exist_ok=True)
+    atropos, judge = free_port(), free_port()
+    places = Places(
+        model=cluster.MODEL_ENDPOINT,
+        model_name=SERVED_MODEL,
+        judge=f"http://{running.host_address}:{judge}",
+        atropos=f"http://127.0.0.1:{atropos}",
+        image=running.images["task-python"],
+    )
+    async with Parts(plan.output / "logs", running.environment) as parts:
+        vllm = cluster.model_server(running)
+        run = _Run(plan, places, parts, vllm=vllm, warm_start=warm_start, say=say)
+        await run.start_services(running.host_address, atropos=atropos, judge=judge)
+        await run.train()
+        if after(plan) is None:
+            await run.evaluate()
+
+
+class _Run:
+    def __init__(
+        self,
+        plan: Plan,
+        places: Places,
+        parts: Parts,
+        *,
+        vllm: str,
+        warm_start: Path,
+        say: Callable[[str], None],
+    ) -> None:
+        self._plan = plan
+        self._places = places
+        self._parts = parts
+        self._vllm = vllm
+        self._warm_start = warm_start
+        self._say = say
+        self._shown = 0
+
+    async def start_services(self, host: str, *, atropos: int, judge: int) -> None:
+        """The Atropos server, and the judge where one is asked."""
+        python = await asyncio.to_thread(ensure_atropos, self._say)
+        await self._parts.start_program(
+            "atropos",
+            python.with_name("run-api"),
+            *("--host", "127.0.0.1", "--port", str(atropos)),
+        )
+        await _listening("127.0.0.1", atropos)
+        if self._plan.distils:
+            await self._parts.start(
+                "judge",
+                *("-m", "examples.learning.judge", "--host", host, "--port", str(judge)),
+                *("--seed", str(self._plan.seed), "--limit", str(TASKS)),
+                *("--eval-split-ratio", str(HELD_OUT_SHARE)),
+                *("--families", *FAMILIES),
+                *(["--another-task"] if self._plan.hints_of_another_task else []),
+            )
+            await _listening(host, judge)
+
+    async def evaluate(self) -> None:
+        """Try the held-out tasks with the weights that the server has."""
+        self._say(f"evaluation of {self._plan.evaluated} held-out tasks")
+        part = await self._bridge(f"{self._plan.name}-{AFTER}", "evaluate", "--label", AFTER)
+        await part.ended()
+
+    async def train(self) -> None:
+        """All steps that are still to take, with what it costs by part."""
+        trainer = await self._trainer()
+        if len(steps(self._plan)) >= self._plan.steps:
+            await trainer.ended()  # it has only pushed its weights
+            return
+        bridge = await self._bridge(self._plan.name, "serve")
+        costs = Costs({"bridge": bridge.pid, "trainer": trainer.pid})
+        started = time.time()
+        async with _kept(self._plan.output, costs, started):
+            await self._follow(trainer, bridge, costs)
+            await bridge.ended()
+
+    async def _follow(self, trainer: Part, bridge: Part, costs: Costs) -> None:
+        ended = asyncio.create_task(trainer.ended())
+        try:
+            while not ended.done():
+                await asyncio.wait({ended}, timeout=_LOOK_SECONDS)
+                costs.look()
+                self._show()
+                if bridge.process.returncode:
+                    await bridge.ended()
+            await ended
+        finally:
+            ended.cancel()
+            await asyncio.gather(ended, return_exceptions=True)
+        self._show()
+
+    def _show(self) -> None:
+        taken = steps(self._plan)
+        for step in taken[self._shown :]:
+            self._say(
+                f"step {step['step'] + 1}/{self._plan.steps}: reward {step['reward_mean']:.2f}, "
+                f"{step['seconds']['wait']:.0f} s for the batch, "
+                f"{step['seconds']['compute']:.0f} s to learn"
+            )
+        self._shown = len(taken)
+
+    async def _bridge(self, run: str, command: str, *options: str) -> Part:
+        file = self._plan.output / f"{run}.yaml"
+        file.write_text(yaml.safe_dump(bridge_config(self._plan, self._places, run=run)))
+        return await self._parts.start(
+            f"bridge-{command}", "-m", "trainer_bridge", command, "-c", str(file), *options
+        )
+
+    async def _trainer(self) -> Part:
+        plan = self._plan
+        python = await asyncio.to_thread(ensure_vllm_environment, CACHE, self._say)
+        weights = {"reward": ("1", "0"), "hints": ("0", "1"), "both": ("1", "1")}[plan.signal]
+        return await self._parts.start(
+            "trainer",
+            *("-m", "examples.trainer", "--atropos", self._places.atropos, "--vllm", self._vllm),
+            *("--model", str(self._warm_start), "--output", str(plan.output / "trainer")),
+            *("--pushed", str(cluster.PUSHED / plan.name)),
+            *("--pushed-on-server", f"{chart.UPDATES}/{plan.name}"),
+            *("--steps", str(plan.steps), "--batch-size", str(plan.batch_size)),
+            *("--max-token-length", "1024", "--learning-rate", str(plan.learning_rate)),
+            *("--reward-weight", weights[0], "--opd-weight", weights[1]),
+            *("--seed", str(plan.seed), "--threads", "1"),
+            *(["--control", plan.control] if plan.control else []),
+            python=python,
+            HF_HUB_OFFLINE="1",
+        )
+
+
+def steps(plan: Plan) -> list[Json]:
+    """What the trainer has recorded, one object for each step."""
+    file = plan.output / "trainer" / "steps.jsonl"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def evaluations(plan: Plan) -> dict[int, Json]:
+    """The evaluations made in training, by the trainer's step: reports of the bridge."""
+    found = (plan.output / "evaluations").glob(f"{plan.name}-*/metrics.json")
+    labels = {file: _LABEL.search(file.parent.name) for file in found}
+    return {int(label[1]): _report(file) for file, label in labels.items() if label is not None}
+
+
+def after(plan: Plan) -> Json | None:
+    """The report of the evaluation after the last step; None while there is none."""
+    found = list((plan.output / "evaluations").glob(f"{plan.name}-*-{AFTER}/metrics.json"))
+    return _report(found[0]) if found else None
+
+
+def _report(file: Path) -> Json:
+    report: Json = json.loads(file.read_text())["report"]
+    return report
+
+
+@asynccontextmanager
+async def _kept(output: Path, costs: Costs, started: float) -> AsyncIterator[None]:
+    """Add what this session of training cost to the file `sessions.jsonl`."""
+    try:
+        yield
+    finally:
+        session = {"started": started, "ended": time.time(), "cpu_seconds": costs.seconds()}
+        with (output / "sessions.jsonl").open("a") as file:
+            file.write(f"{json.dumps(session)}\n")
+
+
+async def _listening(host: str, port: int) -> None:
+    async with asyncio.timeout(_START_SECONDS):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(host, port)
+            except OSError:
+                await asyncio.sleep(0.1)
+            else:
+                writer.close()
+                return
