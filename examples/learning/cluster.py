@@ -22,7 +22,6 @@ def install(running: Stack, model: Path, say: Callable[[str], None]) -> None:
     Raises:
         TestbedError: it does not come up.
     """
-    PUSHED.mkdir(parents=True, exist_ok=True)
     server = chart.model_server(running.images["vllm-cpu"], model=model, updates=PUSHED)
     operators = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": stack.NAMESPACE}}

@@ -25,6 +25,14 @@ _COMMANDS = {
 """Text in the command line of each part's processes."""
 
 
+def _machine() -> float:
+    """CPU seconds of everything since the boot, without what was idle or waited for a disk."""
+    user, nice, system, _, _, interrupts, soft = map(
+        int, Path("/proc/stat").read_text().splitlines()[0].split()[1:8]
+    )
+    return (user + nice + system + interrupts + soft) / _TICKS
+
+
 @dataclass
 class Costs:
     """CPU seconds by part since the start.
@@ -35,7 +43,7 @@ class Costs:
 
     processes: Mapping[str, int]
     _used: dict[tuple[str, int], tuple[float, float]] = field(default_factory=dict)
-    _busy: float = field(default_factory=lambda: _machine())  # noqa: PLW0108 (defined below)
+    _busy: float = field(default_factory=_machine)
 
     def look(self) -> None:
         """Read the tables."""
@@ -78,11 +86,3 @@ def _seconds(pid: int) -> float | None:
     except OSError:
         return None
     return sum(map(int, fields[11:15])) / _TICKS
-
-
-def _machine() -> float:
-    """CPU seconds of everything since the boot, without what was idle or waited for a disk."""
-    user, nice, system, _, _, interrupts, soft = map(
-        int, Path("/proc/stat").read_text().splitlines()[0].split()[1:8]
-    )
-    return (user + nice + system + interrupts + soft) / _TICKS

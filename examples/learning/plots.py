@@ -55,9 +55,9 @@ def _row_length(axis: Axes, name: str, record: Record) -> None:
 
 
 def _step_seconds(axis: Axes, name: str, record: Record) -> None:
-    axis.plot([sum_of(step["seconds"]) for step in record["steps"]], label=name)
+    axis.plot([_sum(step["seconds"]) for step in record["steps"]], label=name)
 
 
-def sum_of(seconds: Mapping[str, float]) -> float:
+def _sum(seconds: Mapping[str, float]) -> float:
     """Seconds of a step; the pause is a part of the push."""
     return sum(value for part, value in seconds.items() if part != "pause")

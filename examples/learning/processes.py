@@ -3,8 +3,7 @@
 import asyncio
 import os
 import signal
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,19 +73,8 @@ class Parts:
     ) -> None:
         await self._stack.aclose()
 
-    async def start(
-        self, name: str, *arguments: str, python: Path | None = None, **environment: str
-    ) -> Part:
-        """Start `python arguments...`; this Python when none is given."""
-        return await self._start(name, [str(python or sys.executable), *arguments], environment)
-
-    async def start_program(self, name: str, program: Path, *arguments: str) -> Part:
-        """Start another program."""
-        return await self._start(name, [str(program), *arguments], {})
-
-    async def _start(
-        self, name: str, command: Sequence[str], environment: Mapping[str, str]
-    ) -> Part:
+    async def start(self, name: str, *command: str, **environment: str) -> Part:
+        """Start a command, with more environment."""
         log = self.folder / f"{name}.log"
         with log.open("ab") as file:
             process = await asyncio.create_subprocess_exec(

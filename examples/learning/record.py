@@ -17,6 +17,7 @@ from examples.learning.plan import NAMESPACE, Plan
 from examples.learning.run import Json, after, evaluations, steps
 from trainer_bridge.run.names import labels
 from trainer_bridge.run.state import StateStore
+from trainer_bridge.statistics.evaluation import EvaluationReport
 
 FILE = "record.json"
 
@@ -53,15 +54,14 @@ async def made(plan: Plan, client: KubernetesClient) -> Json:
     }
 
 
-def families(report: Json) -> dict[str, float]:
+def families(report: EvaluationReport) -> dict[str, float]:
     """Pass rate of an evaluation by family of tasks."""
-    parts = ((name.split("/"), value) for name, value in report["values"].items())
+    parts = ((name.split("/"), value) for name, value in report.values.items())
     return {path[1]: value for path, value in parts if len(path) == 3 and path[2] == "pass_rate"}
 
 
-def _pass_rate(report: Json) -> float:
-    rate: float = report["values"]["eval/pass_rate"]
-    return rate
+def _pass_rate(report: EvaluationReport) -> float:
+    return report.values["eval/pass_rate"]
 
 
 async def _episodes(plan: Plan, client: KubernetesClient) -> Json:

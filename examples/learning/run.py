@@ -6,9 +6,10 @@ Stopped at any moment, it goes on from its folder.
 import asyncio
 import json
 import re
+import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,13 @@ from examples.learning.costs import Costs
 from examples.learning.plan import FAMILIES, HELD_OUT_SHARE, TASKS, Places, Plan, bridge_config
 from examples.learning.processes import Part, Parts
 from tests.atropos.environment import ensure_atropos
-from tests.ports import free_port
+from tests.ports import free_port, listening
 from tests.testbed import chart
 from tests.testbed.paths import CACHE
 from tests.testbed.stack import Stack
 from tests.testbed.vllm import SERVED_MODEL, ensure_vllm_environment
+from trainer_bridge.statistics import evaluation_files
+from trainer_bridge.statistics.evaluation import EvaluationReport
 
 Json = dict[str, Any]
 
@@ -31,7 +34,6 @@ AFTER = "after"
 
 _LABEL = re.compile(r"-e\d+s(\d+)$")
 _LOOK_SECONDS = 2.0
-_START_SECONDS = 60.0
 
 
 async def learn(
@@ -82,22 +84,23 @@ class _Run:
     async def start_services(self, host: str, *, atropos: int, judge: int) -> None:
         """The Atropos server, and the judge where one is asked."""
         python = await asyncio.to_thread(ensure_atropos, self._say)
-        await self._parts.start_program(
+        await self._parts.start(
             "atropos",
-            python.with_name("run-api"),
+            str(python.with_name("run-api")),
             *("--host", "127.0.0.1", "--port", str(atropos)),
         )
-        await _listening("127.0.0.1", atropos)
+        await listening(atropos)
         if self._plan.distils:
             await self._parts.start(
                 "judge",
+                sys.executable,
                 *("-m", "examples.learning.judge", "--host", host, "--port", str(judge)),
                 *("--seed", str(self._plan.seed), "--limit", str(TASKS)),
                 *("--eval-split-ratio", str(HELD_OUT_SHARE)),
                 *("--families", *FAMILIES),
                 *(["--another-task"] if self._plan.hints_of_another_task else []),
             )
-            await _listening(host, judge)
+            await listening(judge, host)
 
     async def evaluate(self) -> None:
         """Try the held-out tasks with the weights that the server has."""
@@ -113,8 +116,7 @@ class _Run:
             return
         bridge = await self._bridge(self._plan.name, "serve")
         costs = Costs({"bridge": bridge.pid, "trainer": trainer.pid})
-        started = time.time()
-        async with _kept(self._plan.output, costs, started):
+        with _kept(self._plan.output, costs):
             await self._follow(trainer, bridge, costs)
             await bridge.ended()
 
@@ -147,7 +149,9 @@ class _Run:
         file = self._plan.output / f"{run}.yaml"
         file.write_text(yaml.safe_dump(bridge_config(self._plan, self._places, run=run)))
         return await self._parts.start(
-            f"bridge-{command}", "-m", "trainer_bridge", command, "-c", str(file), *options
+            f"bridge-{command}",
+            sys.executable,
+            *("-m", "trainer_bridge", command, "-c", str(file), *options),
         )
 
     async def _trainer(self) -> Part:
@@ -156,6 +160,7 @@ class _Run:
         weights = {"reward": ("1", "0"), "hints": ("0", "1"), "both": ("1", "1")}[plan.signal]
         return await self._parts.start(
             "trainer",
+            str(python),
             *("-m", "examples.trainer", "--atropos", self._places.atropos, "--vllm", self._vllm),
             *("--model", str(self._warm_start), "--output", str(plan.output / "trainer")),
             *("--pushed", str(cluster.PUSHED / plan.name)),
@@ -165,7 +170,6 @@ class _Run:
             *("--reward-weight", weights[0], "--opd-weight", weights[1]),
             *("--seed", str(plan.seed), "--threads", "1"),
             *(["--control", plan.control] if plan.control else []),
-            python=python,
             HF_HUB_OFFLINE="1",
         )
 
@@ -176,42 +180,35 @@ def steps(plan: Plan) -> list[Json]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def evaluations(plan: Plan) -> dict[int, Json]:
-    """The evaluations made in training, by the trainer's step: reports of the bridge."""
-    found = (plan.output / "evaluations").glob(f"{plan.name}-*/metrics.json")
-    labels = {file: _LABEL.search(file.parent.name) for file in found}
-    return {int(label[1]): _report(file) for file, label in labels.items() if label is not None}
+def evaluations(plan: Plan) -> dict[int, EvaluationReport]:
+    """The evaluations made in training, by the trainer's step."""
+    labels = {folder: _LABEL.search(folder.name) for folder in _evaluated(plan, "*")}
+    return {int(label[1]): _report(folder) for folder, label in labels.items() if label is not None}
 
 
-def after(plan: Plan) -> Json | None:
-    """The report of the evaluation after the last step; None while there is none."""
-    found = list((plan.output / "evaluations").glob(f"{plan.name}-*-{AFTER}/metrics.json"))
+def after(plan: Plan) -> EvaluationReport | None:
+    """The evaluation after the last step; None while there is none."""
+    found = _evaluated(plan, f"*-{AFTER}")
     return _report(found[0]) if found else None
 
 
-def _report(file: Path) -> Json:
-    report: Json = json.loads(file.read_text())["report"]
+def _evaluated(plan: Plan, label: str) -> list[Path]:
+    return list((plan.output / "evaluations").glob(f"{plan.name}-{label}"))
+
+
+def _report(folder: Path) -> EvaluationReport:
+    report = evaluation_files.read(folder)
+    assert report is not None
     return report
 
 
-@asynccontextmanager
-async def _kept(output: Path, costs: Costs, started: float) -> AsyncIterator[None]:
+@contextmanager
+def _kept(output: Path, costs: Costs) -> Iterator[None]:
     """Add what this session of training cost to the file `sessions.jsonl`."""
+    started = time.time()
     try:
         yield
     finally:
         session = {"started": started, "ended": time.time(), "cpu_seconds": costs.seconds()}
         with (output / "sessions.jsonl").open("a") as file:
             file.write(f"{json.dumps(session)}\n")
-
-
-async def _listening(host: str, port: int) -> None:
-    async with asyncio.timeout(_START_SECONDS):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection(host, port)
-            except OSError:
-                await asyncio.sleep(0.1)
-            else:
-                writer.close()
-                return

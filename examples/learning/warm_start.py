@@ -12,10 +12,8 @@ from pathlib import Path
 
 from episode_operator.distill.prompts import HEADING
 from examples.learning.judge import hint_text
-from tests.testbed.environments import exclusive
 from tests.testbed.paths import CACHE
-from tests.testbed.policy import fingerprint, train
-from tests.testbed.vllm import ensure_vllm_environment
+from tests.testbed.policy import ensure_trained, fingerprint
 from trainer_bridge.sources.builtin.terminal import Family, tasks
 
 SEED = 1_000_003
@@ -54,10 +52,6 @@ def ensure_warm_start(say: Callable[[str], None]) -> Path:
     made_of = hashlib.sha256(f"{fingerprint()} {OPTIONS} {text}".encode()).hexdigest()[:12]
     folder = CACHE / "learning" / f"warm-start-{made_of}"
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive(folder.parent / "warm-start.lock"):
-        if not folder.is_dir():
-            python = ensure_vllm_environment(CACHE, say)
-            file = folder.with_suffix(".jsonl")
-            file.write_text(text)
-            train(python, folder, say, [f"--lessons={file}", *OPTIONS])
-    return folder
+    file = folder.with_suffix(".jsonl")
+    file.write_text(text)
+    return ensure_trained(CACHE, folder, say, [f"--lessons={file}", *OPTIONS])

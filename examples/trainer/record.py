@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from examples.trainer.advantages import teacher_advantages
-from examples.trainer.rows import Row
+from examples.trainer.rows import Row, scored_positions
 
 
 class Record:
@@ -37,7 +37,7 @@ def of_rows(rows: Sequence[Row], *, pass_score: float) -> dict[str, Any]:
     scores = np.array([row.score for row in rows])
     advantages = np.concatenate([teacher_advantages(row) for row in rows])
     known = advantages[~np.isnan(advantages)]
-    scored = sum(row.teacher.positions.size for row in rows if row.teacher is not None)
+    scored = scored_positions(rows)
     return {
         "rows": len(rows),
         "groups": len({row.group for row in rows}),

@@ -4,7 +4,7 @@ An error here means that what was fetched is not what an environment should have
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -90,6 +90,11 @@ def read(answer: bytes, *, size: int, max_token_length: int, vocabulary: int) ->
     if len(rows) != size:
         raise BatchError(f"{len(rows)} rows instead of {size}; was Atropos registered by another?")
     return rows
+
+
+def scored_positions(rows: Iterable[Row]) -> int:
+    """How many positions of the rows a teacher has scored."""
+    return sum(row.teacher.positions.size for row in rows if row.teacher is not None)
 
 
 def _groups(answer: bytes) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from examples.trainer.advantages import token_advantages
 from examples.trainer.errors import TrainerError
 from examples.trainer.options import Options
 from examples.trainer.policy import micro_batches, sampled_logits
-from examples.trainer.rows import Row
+from examples.trainer.rows import Row, scored_positions
 
 GRADIENT_NORM: Final = 1.0
 
@@ -79,7 +79,7 @@ def accumulate(model: Any, rows: Sequence[Row], options: Options) -> Pass:
         teacher_clip=options.opd_clip,
     )
     sampled = sum(int(row.sampled.sum()) for row in rows)
-    scored = sum(row.teacher.positions.size for row in rows if row.teacher is not None)
+    scored = scored_positions(rows)
     with_kl = with_kl and scored > 0 and options.opd_weight != 0
     one = Pass(distillation=0.0 if with_kl else None)
     for indices, prefix in micro_batches(model, rows, options.micro_batch):

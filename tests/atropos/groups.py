@@ -43,10 +43,11 @@ def row(random: np.random.Generator, tokens: int, *, turn_tokens: int = 7) -> To
 
 
 def taught(random: np.random.Generator, row: TokenRow, *, k: int, scored: int) -> Distillation:
-    """A teacher that scored the first so many sampled positions."""
+    """A teacher that scored the first so many sampled positions; k probabilities are at most 1."""
     positions = np.flatnonzero(row.mask)[:scored].astype(np.int32)
     m = positions.size
     logprobs = -np.sort(random.exponential(3.0, (m, k)).astype(np.float32), axis=1)
+    logprobs -= np.float32(np.log(k))
     offsets = np.cumsum(random.integers(1, 50, (m, k), dtype=np.int32), axis=1, dtype=np.int32)
     sampled = row.tokens[positions]
     token_ids = (sampled[:, None] + offsets) % VOCABULARY  # never the sampled one itself

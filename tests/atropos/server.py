@@ -10,9 +10,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.atropos.environment import ensure_atropos
-from tests.ports import free_port
-
-_START_SECONDS = 60.0
+from tests.ports import free_port, listening
 
 
 @dataclass
@@ -73,16 +71,3 @@ async def running(log: Path) -> AsyncIterator[AtroposServer]:
         yield server
     finally:
         await server.kill()
-
-
-async def listening(port: int) -> None:
-    """Wait until something listens there."""
-    async with asyncio.timeout(_START_SECONDS):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except OSError:
-                await asyncio.sleep(0.05)
-            else:
-                writer.close()
-                return

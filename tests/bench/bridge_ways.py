@@ -13,9 +13,9 @@ import aiohttp
 
 from tests.atropos.groups import group
 from tests.atropos.peers import Peers
-from tests.atropos.server import AtroposServer, listening, running
+from tests.atropos.server import AtroposServer, running
 from tests.atropos.sinks import ready, settings
-from tests.ports import free_port
+from tests.ports import free_port, listening
 from trainer_bridge.sinks.atropos import AtroposSettings, AtroposSink
 from trainer_bridge.sinks.atropos.encoding import encode
 from trainer_bridge.training import TrainingGroup

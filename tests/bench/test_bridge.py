@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.atropos.server import listening
 from tests.bench.bridge_report import BridgeReport, Cell
 from tests.bench.bridge_ways import (
     ATROPOS,
@@ -22,7 +21,7 @@ from tests.bench.bridge_ways import (
     Server,
 )
 from tests.bench.readings import Spread
-from tests.ports import free_port
+from tests.ports import free_port, listening
 
 
 def report(*seconds: float) -> BridgeReport:

@@ -2,9 +2,6 @@
 
 import asyncio
 import json
-import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,17 +36,6 @@ async def check(*arguments: str, stdin: str | None = None) -> str:
     ran = await run(*arguments, stdin=stdin)
     assert ran.code == 0, f"kubectl {' '.join(arguments)}: {ran.stderr}"
     return ran.stdout
-
-
-@asynccontextmanager
-async def namespace() -> AsyncIterator[str]:
-    """A namespace that is deleted afterwards."""
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    await check("create", "namespace", name)
-    try:
-        yield name
-    finally:
-        await check("delete", "namespace", name, "--wait=false")
 
 
 async def apply(*objects: dict[str, Any], namespace: str, dry_run: bool = False) -> Ran:

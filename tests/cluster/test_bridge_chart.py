@@ -135,10 +135,11 @@ def images(image: str) -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-async def processed(images: tuple[str, str]) -> AsyncIterator[Release]:
+async def processed(client: KubernetesClient, images: tuple[str, str]) -> AsyncIterator[Release]:
     """A release whose bridge has made a dataset."""
-    async with kubectl.namespace() as namespace, kubectl.namespace() as episodes:
-        release = Release(namespace, episodes)
+    async with Episodes.in_namespace(client) as own, Episodes.in_namespace(client) as episodes:
+        namespace = own.namespace
+        release = Release(namespace, episodes.namespace)
         await release.upgrade("process", images=images)
         ran = await kubectl.run(
             *("wait", "job", "-n", namespace, "--all", "--for=condition=Complete"),

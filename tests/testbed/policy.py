@@ -23,14 +23,27 @@ def ensure_policy(cache: Path, say: Callable[[str], None]) -> Path:
     Makes the vLLM environment first when it is missing. Training takes two minutes on two idle
     cores.
     """
-    folder = cache / "vllm" / f"policy-{fingerprint()}"
+    return ensure_trained(cache, cache / "vllm" / f"policy-{fingerprint()}", say)
+
+
+def ensure_trained(
+    cache: Path, folder: Path, say: Callable[[str], None], options: Sequence[str] = ()
+) -> Path:
+    """The folder, after the fine-tune of examples/policy with more of its options made it.
+
+    Returns at once when it is there; else makes the vLLM environment first when that is missing.
+
+    Raises:
+        TestbedError: the fine-tune failed, and its log is beside the folder; or the environment
+            cannot be had.
+    """
     if folder.is_dir():
         return folder
     python = ensure_vllm_environment(cache, say)
     with exclusive(cache / "vllm" / "policy.lock"):
         if not folder.is_dir():
             say("loading the base model")
-            train(python, folder, say)
+            _train(python, folder, say, options)
     return folder
 
 
@@ -42,14 +55,7 @@ def fingerprint() -> str:
     return digest.hexdigest()[:12]
 
 
-def train(
-    python: Path, folder: Path, say: Callable[[str], None], options: Sequence[str] = ()
-) -> None:
-    """Run the fine-tune of examples/policy with more of its options; it writes the folder.
-
-    Raises:
-        TestbedError: it failed; its log is beside the folder.
-    """
+def _train(python: Path, folder: Path, say: Callable[[str], None], options: Sequence[str]) -> None:
     log = folder.with_suffix(".log")
     command = [str(python), str(EXAMPLE / "train.py"), "--output", str(folder), *options]
     with log.open("w", buffering=1) as file:

@@ -12,8 +12,7 @@ from typing import IO, Any
 import aiohttp
 import pytest
 
-from episode_operator.results.distillation import Distillation
-from tests.atropos.groups import VOCABULARY, changed, group
+from tests.atropos.groups import VOCABULARY, group
 from tests.atropos.peers import Peers
 from tests.atropos.server import AtroposServer, running
 from tests.atropos.sinks import GROUP_SIZE, ready, settings
@@ -119,17 +118,6 @@ async def post(runs: Runs, groups: Sequence[TrainingGroup]) -> None:
         await sink.close()
 
 
-def taught_group(seed: int) -> TrainingGroup:
-    """With a teacher whose probabilities are no more than 1 together."""
-    made = group(seed, tokens=40 + 10 * seed, scored=4)
-    for index, record in enumerate(made.members):
-        if (told := record.distillation) is not None:
-            logprobs, sampled = told.logprobs - 2, told.sampled_logprobs - 2
-            lower = Distillation(told.positions, told.token_ids, logprobs, sampled)
-            made = changed(made, index, distillation=lower)
-    return made
-
-
 def names(folder: Path) -> list[str]:
     """What is in a folder."""
     return sorted(one.name for one in folder.iterdir())
@@ -146,7 +134,7 @@ def sampled_tokens(groups: Sequence[TrainingGroup]) -> list[int]:
 
 
 async def test_a_run_that_is_killed_goes_on_without_losing_or_doubling_a_group(runs: Runs) -> None:
-    groups = [taught_group(seed) for seed in range(STEPS)]
+    groups = [group(seed, tokens=40 + 10 * seed, scored=4) for seed in range(STEPS)]
     held = runs.vllm.hold(f"/collective_rpc {runs.pushed}/step-3")
     async with runs.started() as process:
         await post(runs, groups)

@@ -74,11 +74,11 @@ def test_evaluations_are_found_by_the_step_of_the_trainer(tmp_path: Path) -> Non
         folder = tmp_path / "evaluations" / name
         folder.mkdir(parents=True)
         (folder / "metrics.json").write_text(json.dumps(report(rate)))
-    found = {step: one["values"]["eval/pass_rate"] for step, one in evaluations(made).items()}
+    found = {step: one.values["eval/pass_rate"] for step, one in evaluations(made).items()}
     assert found == {0: 0.2, 10: 0.5}
     ended = after(made)
     assert ended is not None
-    assert ended["values"]["eval/pass_rate"] == 0.9
+    assert ended.values["eval/pass_rate"] == 0.9
     assert families(ended) == {"write-1": 1.0, "fix-1": 0.25}
 
 

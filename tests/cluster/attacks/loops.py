@@ -16,10 +16,13 @@ from tests.cluster.attacks.attack import (
 )
 from tests.cluster.attacks.evidence import FOLDER, LEFT, LINK, LOOP, WRITE
 
-_AWAIT = "until cat /logs/verifier/reward.txt 2> /dev/null | grep .; do sleep 0.05; done"
+_AWAIT = "until cat /logs/verifier/reward.txt 2> /dev/null | grep -m 1 .; do sleep 0.05; done"
 _REMOVE = "until rm -f /logs/verifier/reward.txt 2> /dev/null; do :; done"
 _WRITTEN = f"{_AWAIT}; {_REMOVE}; {_AWAIT}"
-"""The reward is written, and again when it is removed; the folder may be replaced meanwhile."""
+"""The reward is written, and again when it is removed: a line is printed for each.
+
+The attack may replace the folder meanwhile, and append to the file.
+"""
 
 _STEAL = (
     f"mkdir stolen; cd /tests; setsid sh -c ': {FORGER}; while :; do "
@@ -57,10 +60,10 @@ export PATH=$(printf 'a:%.0s' $(seq 25000))$PATH"""
 _KEEP: dict[str, Any] = {"testScript": {"script": SCRIPT}, "agentProcesses": "Keep"}
 
 
-def _left(command: str, *, image: str = BUSYBOX, seen: str = r"^1\n1\n$") -> Attack:
+def _left(command: str, *, image: str = BUSYBOX) -> Attack:
     """A process that goes on writing the reward, or would."""
     name, whole = "leaves a process that writes the reward", f"{FOLDER}; {command} {_WRITTEN}"
-    return Attack((tries(name, whole, seen, timeout=60),), image=image)
+    return Attack((tries(name, whole, r"^1\n1\n$", timeout=60),), image=image)
 
 
 ATTACKS: dict[str, Attack] = {
@@ -79,8 +82,7 @@ ATTACKS: dict[str, Attack] = {
     "loop-with-open-files": _left(
         "cd /logs/verifier; exec 7>> reward.txt; "
         f"setsid sh -c ': {FORGER}; while :; do echo 1 >&7; echo 1 > reward.txt; sleep 0.02; done' "
-        f"{LEFT} exec 7>&-;",
-        seen=r"^(1\n){2,4}$",  # between the append and the next write there are two lines
+        f"{LEFT} exec 7>&-;"
     ),
     "loop-through-a-link": Attack(
         (
