@@ -39,20 +39,20 @@ LANES = (
         Suite("crds-check", ["make", "-s", "crds-check"]),
         Suite("unit tests", [*PYTEST, "-n", "2", "tests/unit"]),
         Suite("runner unit tests", ["go", "test", "./..."], "images/runner"),
+        Suite("Atropos", [*PYTEST, "tests/atropos"]),
+        Suite("example trainer", [*PYTEST, BUILDING, "tests/trainer"]),
+        Suite("Harbor's reading of tasks", [*PYTEST, "tests/harbor"]),
+        Suite("judgement of measurements", [*PYTEST, "tests/bench"]),
     ),
     (
         Suite("runner tests", [*PYTEST, "-n", "2", "tests/runner"]),
         Suite("model tests", [*PYTEST, "tests/model"]),
         Suite("object store tests", [*PYTEST, BUILDING, "tests/stores"]),
-        Suite("Atropos", [*PYTEST, "tests/atropos"]),
         Suite("bridge tests", [*PYTEST, "tests/bridge"]),
-        Suite("example trainer", [*PYTEST, BUILDING, "tests/trainer"]),
-        Suite("Harbor's reading of tasks", [*PYTEST, "tests/harbor"]),
-        Suite("judgement of measurements", [*PYTEST, "tests/bench"]),
         Suite("vLLM's rendering and parsers", [*PYTEST, BUILDING, "tests/vllm"]),
     ),
 )
-"""What needs no cluster: the first lane needs the CPU, the second waits much."""
+"""What needs no cluster, in two lanes of about the same length."""
 
 SIDE_BY_SIDE = ["-m", "not alone", "-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder"]
 CLUSTER = (

@@ -38,9 +38,11 @@ def main(  # noqa: PLR0917 (options)
     signal_: Annotated[
         Signal, typer.Option("--signal", help="Learn from rewards, from hints, or from both.")
     ] = "reward",
-    steps: Annotated[int, typer.Option(min=1, help="Steps of the trainer.")] = 30,
-    learning_rate: Annotated[float, typer.Option(help="Of AdamW.")] = 2e-5,
-    evaluated: Annotated[int, typer.Option(min=1, help="Held-out tasks of an evaluation.")] = 48,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the trainer.")] = Plan.steps,
+    learning_rate: Annotated[float, typer.Option(help="Of AdamW.")] = Plan.learning_rate,
+    evaluated: Annotated[
+        int, typer.Option(min=1, help="Held-out tasks of an evaluation.")
+    ] = Plan.evaluated,
     control: Annotated[
         Control | None, typer.Option(help="Train wrongly on purpose: it must not learn.")
     ] = None,

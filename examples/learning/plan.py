@@ -40,12 +40,12 @@ class Plan:
     signal: Signal
     hints_of_another_task: bool = False
     control: Control | None = None
-    steps: int = 30
+    steps: int = 10
     groups: int = 4
-    group_size: int = 8
-    learning_rate: float = 2e-5
-    evaluated: int = 48
-    steps_per_evaluation: int = 10
+    group_size: int = 6
+    learning_rate: float = 4e-5
+    evaluated: int = 32
+    steps_per_evaluation: int = 5
 
     @property
     def batch_size(self) -> int:
@@ -73,8 +73,8 @@ def bridge_config(plan: Plan, places: Places, *, run: str) -> dict[str, Any]:
     """The configuration of the bridge, for a run of this name."""
     model = {"endpoint": places.model, "name": places.model_name}
     episode: dict[str, Any] = {
-        "agent": {"toolsets": ["terminal"], "maxTurns": 3, "timeoutSeconds": 600},
-        "model": {**model, "sampling": {"temperature": 1.0, "maxTokens": 72}},
+        "agent": {"toolsets": ["terminal"], "maxTurns": 2, "timeoutSeconds": 600},
+        "model": {**model, "sampling": {"temperature": 1.0, "maxTokens": 64}},
     }
     if plan.distils:
         episode["distillation"] = {

@@ -38,6 +38,10 @@ EXCLUDED = (
 SERVER_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB: 23,296 tokens in fp32
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    # Nothing spins while it waits, as others need the cores (docs/decisions.md): no thread for
+    # another one, and no engine for its worker, which is then in the engine's own process.
+    "OMP_WAIT_POLICY": "PASSIVE",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_SERVER_DEV_MODE": "1",  # tells the version of the weights, and lets a trainer change them
     "HF_HUB_OFFLINE": "1",
@@ -49,6 +53,7 @@ CPU_ARGUMENTS = (
     "--dtype=float32",  # exact to 2e-5, where bf16 differs by up to 0.13, and not slower here
     "--max-model-len=4096",
     "--enforce-eager",
+    "--block-size=32",  # of 128 by default: a prompt's last 127 tokens would be computed each time
     "--generation-config=vllm",
 )
 SERVER_ARGUMENTS = (

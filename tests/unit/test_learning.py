@@ -9,7 +9,7 @@ import pytest
 
 from episode_operator.api.distillation import HintPlacement
 from episode_operator.distill.prompts import with_hint
-from examples.learning import warm_start
+from examples.learning import plots, warm_start
 from examples.learning.costs import Costs
 from examples.learning.judge import hint_text
 from examples.learning.plan import Places, Plan, Signal, bridge_config
@@ -99,3 +99,31 @@ def test_costs_are_those_of_the_processes() -> None:
         process.communicate(b"\n")
     assert found["trainer"] < 2
     assert shares({"a": 1.0, "b": 3.0}) == {"a": 0.25, "b": 0.75}
+
+
+def record() -> dict[str, object]:
+    seconds = {"wait": 60.0, "compute": 30.0, "optimizer": 1.0, "save": 5.0, "push": 2.0}
+    step = {
+        "reward_mean": 0.5,
+        "kl": 1e-3,
+        "ratio_log_max": 0.1,
+        "seconds": {**seconds, "pause": 1},
+    }
+    batch = {"turns": 2.1, "staleness": {"mean": 0.7, "max": 1}}
+    return {
+        "evaluations": {"0": {"pass_rate": 0.2}, "2": {"pass_rate": 0.9}},
+        "steps": [step, step],
+        "episodes": {"batches": [batch, batch]},
+        "cpu_shares": {"model": 0.6, "bridge": 0.4},
+    }
+
+
+def test_records_of_several_runs_become_one_picture(tmp_path: Path) -> None:
+    files = []
+    for name in ("reward-s0", "hints-s0"):
+        file = tmp_path / name / "record.json"
+        file.parent.mkdir()
+        file.write_text(json.dumps(record()))
+        files.append(str(file))
+    plots.main(str(tmp_path / "runs.png"), *files)
+    assert (tmp_path / "runs.png").read_bytes().startswith(b"\x89PNG")

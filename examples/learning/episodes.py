@@ -1,0 +1,102 @@
+"""What the training Episodes of a run tell: verdicts, who sampled their tokens, where time went."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from episode_operator.api.result import Delivery, WeightSpan
+from episode_operator.kube.client import EPISODE_RESULTS, KubernetesClient
+from episode_operator.results.record import EpisodeRecord
+from examples.learning.plan import NAMESPACE, Plan
+from trainer_bridge.run.names import labels
+
+Json = dict[str, Any]
+
+
+async def told(plan: Plan, client: KubernetesClient) -> Json:
+    """What the EpisodeResults of the run tell, without those of evaluations."""
+    found = await client.list(
+        EPISODE_RESULTS, NAMESPACE, labels=labels(plan.name), metadata_only=True
+    )
+    names = [one["metadata"]["name"] for one in found if "-eval-" not in one["metadata"]["name"]]
+    records = [await EpisodeRecord.load(client, namespace=NAMESPACE, name=name) for name in names]
+    verdicts = Counter(str(record.verdict) for record in records)
+    seconds: Counter[str] = Counter()
+    tokens: Counter[int] = Counter()
+    for record in records:
+        seconds.update(_seconds(record))
+        for version, count in _sampled(record):
+            tokens[version] += count
+    spans = [record.result.spec.weight_versions for record in records]
+    return {
+        "verdicts": dict(verdicts),
+        "tokens_by_weight_version": dict(sorted(tokens.items())),
+        "with_several_weight_versions": sum(len(_versions(each)) > 1 for each in spans),
+        "turns_continued_across_a_push": sum(map(_turns_continued, records)),
+        "seconds": dict(seconds),
+        "batches": [_batch(step, rows) for step, rows in enumerate(_batches(plan, records))],
+    }
+
+
+def _batches(plan: Plan, records: Iterable[EpisodeRecord]) -> Iterator[Sequence[EpisodeRecord]]:
+    """The rows of each step: Atropos hands groups out in the order in which it got them."""
+    delivered = [one for one in records if one.result.status.delivery is Delivery.DELIVERED]
+    delivered.sort(key=lambda one: (one.result.status.delivery_time, _name(one)))
+    for start in range(0, len(delivered), plan.batch_size):
+        yield delivered[start : start + plan.batch_size]
+
+
+def _batch(step: int, rows: Sequence[EpisodeRecord]) -> Json:
+    """Turns of a row, and by how many steps the weights that sampled a token were behind."""
+    behind = np.concatenate(
+        [np.full(count, step - version) for row in rows for version, count in _sampled(row)]
+    )
+    return {
+        "turns": float(np.mean([row.counts.turns for row in rows])),
+        "staleness": {"mean": float(behind.mean()), "max": int(behind.max())},
+    }
+
+
+def _name(record: EpisodeRecord) -> str:
+    return record.result.spec.episode.name
+
+
+def _sampled(record: EpisodeRecord) -> Iterator[tuple[int, int]]:
+    """Steps of the trainer when tokens were sampled, and how many they were."""
+    for span in record.result.spec.weight_versions:
+        yield _steps(span), span.end - span.start
+
+
+def _versions(spans: Iterable[WeightSpan]) -> set[str]:
+    return {span.version for span in spans}
+
+
+def _steps(span: WeightSpan) -> int:
+    """The trainer names the weights after its steps: `step-3`."""
+    return int(span.version.removeprefix("step-"))
+
+
+def _turns_continued(record: EpisodeRecord) -> int:
+    """Turns whose tokens were sampled by more than one version of the weights."""
+    row, versions = record.row, record.versions
+    if row is None or versions is None:
+        return 0
+    turns = np.unique(row.turn[row.mask])
+    return sum(len(np.unique(versions[row.mask & (row.turn == turn)])) > 1 for turn in turns)
+
+
+def _seconds(record: EpisodeRecord) -> dict[str, float]:
+    """Where the time of an Episode went, until its verdict; the rest is the operator's own."""
+    spec = record.result.spec
+    timings = spec.timings
+    parts = {
+        "sandbox start": timings.sandbox_start_seconds,
+        "setup": timings.setup_seconds,
+        "model": timings.model_seconds,
+        "tools": timings.tool_seconds,
+        "verifier": timings.verifier_seconds,
+    }
+    whole = (spec.finished_at - spec.started_at).total_seconds()
+    return {**parts, "operator": whole - sum(parts.values())}
