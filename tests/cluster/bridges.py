@@ -246,5 +246,8 @@ class World:
         assert set(groups.values()) == {group_size}
         assert {sequence["size"] for sequence in self.trainer.sequences} == {group_size}
         taken = Counter(as_float32(sequence) for sequence in self.trainer.sequences)
-        assert taken == Counter(delivered)
+        extra, missing = taken - Counter(delivered), Counter(delivered) - taken
+        assert not extra and not missing, (
+            f"{extra.total()} not delivered, {missing.total()} not taken"
+        )
         assert not unlike or max(taken.values()) == 1
