@@ -116,9 +116,13 @@ async def _delete_a_pod(world: World, instruction: str) -> None:
 
 
 async def _end_run(settings: BridgeConfig, world: World) -> None:
-    """A trainer that has taken all its steps: the bridge comes to an end, with no group open."""
+    """A trainer that has taken all its steps: the bridge comes to an end, with no group open.
+
+    A group that was whole before may still be delivered first; the trainer has it then.
+    """
     await world.atropos.empty()
     await world.trainer.peers.start_trainer(batch_size=4, starting_step=5, num_steps=5)
     async with bridges.open_run(settings) as context:
         await Bridge(context).serve()
         assert context.state.open == {}
+    await world.trainer.take()
