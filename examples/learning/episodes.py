@@ -29,11 +29,10 @@ async def told(plan: Plan, client: KubernetesClient) -> Json:
         seconds.update(_seconds(record))
         for version, count in _sampled(record):
             tokens[version] += count
-    spans = [record.result.spec.weight_versions for record in records]
     return {
         "verdicts": dict(verdicts),
         "tokens_by_weight_version": dict(sorted(tokens.items())),
-        "with_several_weight_versions": sum(len(_versions(each)) > 1 for each in spans),
+        "with_several_weight_versions": sum(map(_has_several_versions, records)),
         "turns_continued_across_a_push": sum(map(_turns_continued, records)),
         "seconds": dict(seconds),
         "batches": [_batch(step, rows) for step, rows in enumerate(_batches(plan, records))],
@@ -43,7 +42,7 @@ async def told(plan: Plan, client: KubernetesClient) -> Json:
 def _batches(plan: Plan, records: Iterable[EpisodeRecord]) -> Iterator[Sequence[EpisodeRecord]]:
     """The rows of each step: Atropos hands groups out in the order in which it got them."""
     delivered = [one for one in records if one.result.status.delivery is Delivery.DELIVERED]
-    delivered.sort(key=lambda one: (one.result.status.delivery_time, _name(one)))
+    delivered.sort(key=lambda one: (one.result.status.delivery_time, one.result.spec.episode.name))
     for start in range(0, len(delivered), plan.batch_size):
         yield delivered[start : start + plan.batch_size]
 
@@ -59,18 +58,14 @@ def _batch(step: int, rows: Sequence[EpisodeRecord]) -> Json:
     }
 
 
-def _name(record: EpisodeRecord) -> str:
-    return record.result.spec.episode.name
-
-
 def _sampled(record: EpisodeRecord) -> Iterator[tuple[int, int]]:
     """Steps of the trainer when tokens were sampled, and how many they were."""
     for span in record.result.spec.weight_versions:
         yield _steps(span), span.end - span.start
 
 
-def _versions(spans: Iterable[WeightSpan]) -> set[str]:
-    return {span.version for span in spans}
+def _has_several_versions(record: EpisodeRecord) -> bool:
+    return len({span.version for span in record.result.spec.weight_versions}) > 1
 
 
 def _steps(span: WeightSpan) -> int:

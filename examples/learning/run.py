@@ -34,11 +34,6 @@ AFTER = "after"
 
 _LABEL = re.compile(r"-e\d+s(\d+)$")
 _LOOK_SECONDS = 2.0
-_SHARED_CORES = {
-    "OMP_WAIT_POLICY": "PASSIVE",  # threads do not spin for one that has lost its core
-    "THP_MEM_ALLOC_ENABLE": "1",  # large pages: small ones cost torch a quarter of its time
-}
-"""Environment of the trainer: it shares the machine with all other parts."""
 
 
 async def learn(
@@ -176,7 +171,6 @@ class _Run:
             *("--seed", str(plan.seed)),
             *(["--control", plan.control] if plan.control else []),
             HF_HUB_OFFLINE="1",
-            **_SHARED_CORES,
         )
 
 

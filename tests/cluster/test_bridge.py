@@ -60,7 +60,6 @@ async def test_a_group_that_cannot_complete_is_dropped_and_the_others_go_on(
             while not {"Incomplete", "EqualScores"} <= context.state.dropped.keys():
                 await asyncio.sleep(0.5)
         state = context.state
-    await world.trainer.take()
     assert state.no_verdict["RewardMissing"] >= 1
     await _end_run(settings, world)
     await world.check_each_once_or_dropped()
@@ -95,7 +94,6 @@ async def test_a_lost_reply_a_restarted_server_and_a_late_trainer(
             async with asyncio.timeout(120):
                 while not context.state.dropped.get("LostWithTrainer"):
                     await asyncio.sleep(0.2)
-        await trainer.take()
         await _end_run(settings, world)
     await world.check_each_once_or_dropped()
 
@@ -118,8 +116,9 @@ async def _delete_a_pod(world: World, instruction: str) -> None:
 async def _end_run(settings: BridgeConfig, world: World) -> None:
     """A trainer that has taken all its steps: the bridge comes to an end, with no group open.
 
-    A group that was whole before may still be delivered first; the trainer has it then.
+    The trainer takes what is there before, and a group that was whole and is still delivered.
     """
+    await world.trainer.take()
     await world.atropos.empty()
     await world.trainer.peers.start_trainer(batch_size=4, starting_step=5, num_steps=5)
     async with bridges.open_run(settings) as context:
