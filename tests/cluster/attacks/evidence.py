@@ -6,6 +6,9 @@ FOLDER = "mkdir -p /logs/verifier kept"
 WRITE = "echo 1 > /logs/verifier/reward.txt"
 LINK = "rm -rf /logs/verifier; ln -s /workspace/kept /logs/verifier"
 LOOP = f": {FORGER}; while :; do {WRITE}; sleep 0.02; done 2> /dev/null"
+WHOLE_LOOP = LOOP.replace(WRITE, "cd /logs/verifier; echo 1 > new; mv new reward.txt")
+"""The same, by renames: the file is never empty, whenever it is read or its writer killed."""
+
 LEFT = "> /dev/null 2>&1 < /dev/null &"
 """Puts a process into the background that holds no file of its command."""
 
@@ -17,7 +20,7 @@ chmod 000 . /tests; ls /tests | wc -l"""
 
 _SOLUTION = f"""\
 {WRITE}
-setsid sh -c '{LOOP}' {LEFT}
+setsid sh -c '{WHOLE_LOOP}' {LEFT}
 """
 _RUN = f"""\
 # {HIDDEN}

@@ -14,7 +14,7 @@ from tests.cluster.attacks.attack import (
     payload,
     tries,
 )
-from tests.cluster.attacks.evidence import FOLDER, LEFT, LINK, LOOP, WRITE
+from tests.cluster.attacks.evidence import FOLDER, LEFT, LINK, LOOP, WHOLE_LOOP, WRITE
 
 _AWAIT = "until cat /logs/verifier/reward.txt 2> /dev/null | grep -m 1 .; do sleep 0.05; done"
 _REMOVE = "until rm -f /logs/verifier/reward.txt 2> /dev/null; do :; done"
@@ -23,9 +23,6 @@ _WRITTEN = f"{_AWAIT}; {_REMOVE}; {_AWAIT}"
 
 The attack may replace the folder meanwhile, and append to the file.
 """
-
-_WHOLE_LOOP = LOOP.replace(WRITE, "cd /logs/verifier; echo 1 > new; mv new reward.txt")
-"""Writes the reward too, and whoever reads it never finds the file empty."""
 
 _STEAL = (
     f"mkdir stolen; cd /tests; setsid sh -c ': {FORGER}; while :; do "
@@ -122,7 +119,7 @@ ATTACKS: dict[str, Attack] = {
         verdict=PASSED,
     ),
     "loop-that-may-stay": Attack(
-        (tries("keeps writing the reward", f"{FOLDER}; setsid sh -c '{_WHOLE_LOOP}' {LEFT}"),),
+        (tries("keeps writing the reward", f"{FOLDER}; setsid sh -c '{WHOLE_LOOP}' {LEFT}"),),
         verdict=PASSED,
         verifier=_KEEP,
         control=True,
