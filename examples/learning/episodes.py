@@ -1,18 +1,24 @@
 """What the training Episodes of a run tell: verdicts, who sampled their tokens, where time went."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from episode_operator.api.result import Delivery, WeightSpan
+from episode_operator.api.result import Delivery
 from episode_operator.kube.client import EPISODE_RESULTS, KubernetesClient
 from episode_operator.results.record import EpisodeRecord
 from examples.learning.plan import NAMESPACE, Plan
 from trainer_bridge.run.names import labels
 
 Json = dict[str, Any]
+
+_LABEL = re.compile(r"step-(\d+)")
+"""The trainer names the weights after its steps; those of a server that was restarted are not its
+own before its next push, and have another name."""
 
 
 async def told(plan: Plan, client: KubernetesClient) -> Json:
@@ -24,14 +30,14 @@ async def told(plan: Plan, client: KubernetesClient) -> Json:
     records = [await EpisodeRecord.load(client, namespace=NAMESPACE, name=name) for name in names]
     verdicts = Counter(str(record.verdict) for record in records)
     seconds: Counter[str] = Counter()
-    tokens: Counter[int] = Counter()
+    tokens: Counter[str] = Counter()
     for record in records:
         seconds.update(_seconds(record))
-        for version, count in _sampled(record):
-            tokens[version] += count
+        for span in record.result.spec.weight_versions:
+            tokens[span.version] += span.end - span.start
     return {
         "verdicts": dict(verdicts),
-        "tokens_by_weight_version": dict(sorted(tokens.items())),
+        "tokens_by_weight_version": dict(tokens.most_common()),
         "with_several_weight_versions": sum(map(_has_several_versions, records)),
         "turns_continued_across_a_push": sum(map(_turns_continued, records)),
         "seconds": dict(seconds),
@@ -49,28 +55,24 @@ def _batches(plan: Plan, records: Iterable[EpisodeRecord]) -> Iterator[Sequence[
 
 def _batch(step: int, rows: Sequence[EpisodeRecord]) -> Json:
     """Turns of a row, and by how many steps the weights that sampled a token were behind."""
-    behind = np.concatenate(
-        [np.full(count, step - version) for row in rows for version, count in _sampled(row)]
-    )
+    spans = [span for row in rows for span in row.result.spec.weight_versions]
+    behind = [
+        np.full(span.end - span.start, step - int(label[1]))
+        for span in spans
+        if (label := _LABEL.fullmatch(span.version))
+    ]
     return {
         "turns": float(np.mean([row.counts.turns for row in rows])),
-        "staleness": {"mean": float(behind.mean()), "max": int(behind.max())},
+        "staleness": _told(np.concatenate(behind)) if behind else None,
     }
 
 
-def _sampled(record: EpisodeRecord) -> Iterator[tuple[int, int]]:
-    """Steps of the trainer when tokens were sampled, and how many they were."""
-    for span in record.result.spec.weight_versions:
-        yield _steps(span), span.end - span.start
+def _told(behind: NDArray[np.int64]) -> Json:
+    return {"mean": float(behind.mean()), "max": int(behind.max())}
 
 
 def _has_several_versions(record: EpisodeRecord) -> bool:
     return len({span.version for span in record.result.spec.weight_versions}) > 1
-
-
-def _steps(span: WeightSpan) -> int:
-    """The trainer names the weights after its steps: `step-3`."""
-    return int(span.version.removeprefix("step-"))
 
 
 def _turns_continued(record: EpisodeRecord) -> int:

@@ -4,6 +4,7 @@ python -m examples.learning.plots PICTURE.png reports/learning/*/record.json
 """
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -65,7 +66,8 @@ def _batches(record: Record, field: str) -> list[Any]:
 
 
 def _staleness(record: Record) -> Iterable[float]:
-    return [one["mean"] for one in _batches(record, "staleness")]
+    told = _batches(record, "staleness")
+    return [math.nan if one is None else one["mean"] for one in told]
 
 
 def _step_seconds(record: Record) -> dict[str, float]:
