@@ -30,6 +30,7 @@ class Plan:
         control: a control: what the trainer does wrong.
         steps: of the trainer.
         groups, group_size: Episodes of a step: groups x group_size.
+        epochs: optimizer steps on each batch: an Episode costs more than to learn from it again.
         evaluated: held-out tasks of each evaluation.
         steps_per_evaluation: of the trainer; the first one is before its first step.
     """
@@ -41,9 +42,10 @@ class Plan:
     hints_of_another_task: bool = False
     control: Control | None = None
     steps: int = 10
-    groups: int = 4
-    group_size: int = 6
-    learning_rate: float = 4e-5
+    groups: int = 3
+    group_size: int = 8
+    epochs: int = 3
+    learning_rate: float = 3e-5
     evaluated: int = 32
     steps_per_evaluation: int = 5
 
@@ -97,8 +99,8 @@ def bridge_config(plan: Plan, places: Places, *, run: str) -> dict[str, Any]:
         "env": {
             "group_size": plan.group_size,
             "max_token_length": 1024,
-            "max_num_workers": plan.groups,
-            "max_batches_offpolicy": 1,
+            "max_num_workers": plan.groups + 2,
+            "max_batches_offpolicy": 2,
             "steps_per_eval": plan.steps_per_evaluation,
             "num_eval_tasks": plan.evaluated,
             "max_eval_workers": plan.batch_size // 2,

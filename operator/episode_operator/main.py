@@ -11,8 +11,9 @@ from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 
 from episode_operator.api.base import GROUP, VERSION
 from episode_operator.api.labels import EPISODE_UID
+from episode_operator.controller import metrics
 from episode_operator.controller.agents import AgentFactory
-from episode_operator.controller.controller import Controller
+from episode_operator.controller.controller import Alone, Controller
 from episode_operator.controller.distillation import Distiller
 from episode_operator.controller.models import ModelPool
 from episode_operator.controller.shared import Shared
@@ -21,6 +22,7 @@ from episode_operator.controller.sweeper import Sweeper
 from episode_operator.controller.teachers import Teachers
 from episode_operator.kube import connection
 from episode_operator.kube.client import KubernetesClient
+from episode_operator.kube.membership import Membership
 from episode_operator.sandbox.network import discover
 from episode_operator.sandbox.policy import policy_kinds
 from episode_operator.settings import Settings
@@ -50,7 +52,9 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
         session_retry_seconds=memo.settings.session_retry_seconds,
         store=memo.settings.object_store,
     )
-    memo.controller = Controller(shared)
+    replica = memo.settings.replica
+    memo.membership = Membership(memo.client, replica) if replica is not None else None
+    memo.controller = Controller(shared, memo.membership or Alone())
     sweeper = Sweeper(
         memo.client,
         memo.settings.namespaces,
@@ -65,6 +69,11 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
         asyncio.create_task(sweeper.run(), name="sweeper"),
         asyncio.create_task(starts.run(), name="starts"),
     ]
+    if memo.membership is not None:
+        await memo.membership.look()
+        metrics.REPLICAS.set_function(lambda: len(memo.membership.members))
+        sharing = memo.membership.run(memo.controller.rebalance)
+        memo.background.append(asyncio.create_task(sharing, name="membership"))
 
 
 @kopf.on.cleanup()
@@ -73,6 +82,8 @@ async def stop(memo: Memo, **_: Any) -> None:
     for task in memo.background:
         task.cancel()
     await memo.controller.close()
+    if memo.membership is not None:
+        await memo.membership.leave()
     await memo.models.close()
     await memo.http.close()
     await memo.client.close()

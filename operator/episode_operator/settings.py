@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 from ipaddress import ip_network
 
+from episode_operator.kube.membership import Replica
 from episode_operator.kube.namespaces import Namespaces
 from episode_operator.results.objects import ObjectStore, ObjectStoreError
 from episode_operator.sandbox.pod import SandboxSettings
@@ -50,6 +51,17 @@ def _object_store() -> ObjectStore | None:
         raise SettingsError(f"EPISODE_OBJECT_STORE: {error}") from error
 
 
+def _replica() -> Replica | None:
+    name = os.environ.get("EPISODE_REPLICA_NAME")
+    if not name:
+        return None
+    others = ("EPISODE_REPLICA_NAMESPACE", "EPISODE_INSTALLATION")
+    namespace, installation = (os.environ.get(other, "") for other in others)
+    if not (namespace and installation):
+        raise SettingsError(f"EPISODE_REPLICA_NAME is set: set {' and '.join(others)} too")
+    return Replica(name, os.environ.get("EPISODE_REPLICA_UID", ""), namespace, installation)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What the installation decides; see charts/episode-operator/values.yaml."""
@@ -57,6 +69,8 @@ class Settings:
     sandbox: SandboxSettings
     namespaces: Namespaces
     log_level: str
+    replica: Replica | None = None
+    """None: there are no other replicas."""
     retry_backoff_seconds: float = 10.0
     model_retry_seconds: float = 300.0
     session_retry_seconds: float = 180.0
@@ -86,6 +100,7 @@ class Settings:
                 ignored=_patterns("EPISODE_IGNORE_NAMESPACES"),
             ),
             log_level=os.environ.get("EPISODE_LOG_LEVEL", "info").upper(),
+            replica=_replica(),
             retry_backoff_seconds=float(os.environ.get("EPISODE_RETRY_BACKOFF_SECONDS", "10")),
             model_retry_seconds=float(os.environ.get("EPISODE_MODEL_RETRY_SECONDS", "300")),
             session_retry_seconds=float(os.environ.get("EPISODE_SESSION_RETRY_SECONDS", "180")),

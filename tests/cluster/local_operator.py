@@ -80,6 +80,12 @@ class LocalOperator:
             self._process.kill()
             await asyncio.to_thread(self._process.join)
 
+    async def stop(self) -> None:
+        """Stop it as Kubernetes does, with SIGTERM."""
+        assert self._process is not None
+        self._process.terminate()
+        await asyncio.to_thread(self._process.join)
+
     def log(self) -> str:
         """The end of what it has written."""
         return self._log.read_text()[-3000:] if self._log.exists() else ""

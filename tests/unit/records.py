@@ -162,15 +162,20 @@ class Cluster:
         return str(file)
 
 
-@asynccontextmanager
-async def cluster() -> AsyncIterator[Cluster]:
-    """An empty one."""
+def connection(server: KubernetesServer) -> KubernetesConnection:
+    """As whoever."""
 
     async def headers() -> dict[str, str]:
         return {}
 
+    return KubernetesConnection(server.url, None, headers)
+
+
+@asynccontextmanager
+async def cluster() -> AsyncIterator[Cluster]:
+    """An empty one."""
     async with (
         KubernetesServer.running() as server,
-        KubernetesClient(KubernetesConnection(server.url, None, headers)) as client,
+        KubernetesClient(connection(server)) as client,
     ):
         yield Cluster(server, client)

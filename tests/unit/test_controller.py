@@ -12,10 +12,11 @@ from episode_operator.agent.report import AgentReport, Progress
 from episode_operator.api.episode import Episode, EpisodeStatus
 from episode_operator.api.reasons import AgentEnd, Phase, Verdict
 from episode_operator.api.result import EpisodeResult, WeightSpan
+from episode_operator.controller import controller as controller_module
 from episode_operator.controller import status
 from episode_operator.controller.agents import AgentFactory
 from episode_operator.controller.attempt import Attempt
-from episode_operator.controller.controller import Controller
+from episode_operator.controller.controller import Alone, Controller
 from episode_operator.controller.distillation import Distiller
 from episode_operator.controller.models import ModelPool
 from episode_operator.controller.results import AttemptReport
@@ -25,6 +26,7 @@ from episode_operator.controller.teachers import Teachers
 from episode_operator.lifecycle.outcome import Outcome, Scored
 from episode_operator.model.tokens import TokenRow
 from episode_operator.results import writer
+from episode_operator.sandbox.errors import SessionSuperseded
 from episode_operator.sandbox.network import Cluster
 from episode_operator.sandbox.pod import SandboxSettings
 from tests.unit import builders, records
@@ -75,7 +77,7 @@ async def until(condition: Callable[[], bool]) -> None:
 async def test_a_start_is_told_to_the_episode_of_the_pod_alone(
     cluster: records.Cluster, shared: Shared
 ) -> None:
-    controller = Controller(shared)
+    controller = Controller(shared, Alone())
     episodes = [add(cluster, name) for name in ("one", "two")]
     try:
         for episode in episodes:
@@ -112,7 +114,7 @@ async def test_a_row_that_does_not_fit_together_ends_the_episode_without_it(
         return Outcome(scored, report)
 
     monkeypatch.setattr(Attempt, "run", run)
-    controller = Controller(shared)
+    controller = Controller(shared, Alone())
     episode = add(cluster, "one")
     try:
         await controller.episode_event("ADDED", episode)
@@ -145,7 +147,7 @@ async def test_a_result_that_was_deleted_is_no_reason_to_run_the_episode_again(
     result = EpisodeResult(metadata={"name": "one-result"}, spec=records.result_spec())
     episode = Episode.model_validate(given)
     given["status"] = status.distilling(episode, result, status.utc_now()).to_api()
-    controller = Controller(shared)
+    controller = Controller(shared, Alone())
     try:
         await controller.episode_event(None, given)
         await until(lambda: not controller.live())
@@ -160,6 +162,139 @@ async def test_a_result_that_was_deleted_is_no_reason_to_run_the_episode_again(
         assert condition.status == str(kind == "Finished")
         assert "EpisodeResult one-result" in condition.message
     assert cluster.server.kinds() == ["episodes", "events"]
+
+
+class Shares:
+    """Says what is this replica's."""
+
+    def __init__(self, *owned: str) -> None:
+        self.owned = set(owned)
+        self.asked = 0
+
+    def owns(self, uid: str) -> bool:
+        return uid in self.owned
+
+    async def refreshed(self) -> None:
+        self.asked += 1
+
+
+async def test_the_episodes_of_other_replicas_are_left_alone_until_they_are_ours(
+    cluster: records.Cluster, shared: Shared
+) -> None:
+    shares = Shares("uid-one")
+    controller = Controller(shared, shares)
+    one, two, gone, over = (add(cluster, name) for name in ("one", "two", "gone", "over"))
+    try:
+        for episode in (one, two, gone, over):
+            await controller.episode_event("ADDED", episode)
+        await until(lambda: one["status"].get("podUid") is not None)
+        assert set(controller.live()) == {"uid-one"}
+        await controller.episode_event("DELETED", cluster.server.objects.pop(path(cluster, "gone")))
+        finished = Episode.model_validate(over)
+        result = EpisodeResult(metadata={"name": "result"}, spec=records.result_spec())
+        over["status"] = status.finished(finished, result, status.utc_now()).to_api()
+        shares.owned = {"uid-two", "uid-gone", "uid-over"}
+        controller.rebalance()
+        await until(lambda: two["status"].get("podUid") is not None)
+        await until(lambda: set(controller.live()) == {"uid-two"})
+        assert one["status"]["podName"] == "one-a0", "what it was given stays"
+        shares.owned = {"uid-one", "uid-two"}
+        controller.rebalance()
+        await until(lambda: set(controller.live()) == {"uid-one", "uid-two"})
+    finally:
+        await controller.close()
+    pods = [kind for kind in cluster.server.kinds() if kind == "pods"]
+    assert len(pods) == 2
+
+
+async def test_an_episode_that_is_ours_again_before_it_was_let_go_is_run(
+    cluster: records.Cluster, shared: Shared
+) -> None:
+    shares = Shares("uid-one")
+    controller = Controller(shared, shares)
+    one = add(cluster, "one")
+    try:
+        await controller.episode_event("ADDED", one)
+        await until(lambda: one["status"].get("podUid") is not None)
+        shares.owned = set()
+        controller.rebalance()
+        shares.owned = {"uid-one"}
+        controller.rebalance()
+        await asyncio.sleep(0.05)
+        await until(lambda: set(controller.live()) == {"uid-one"})
+        controller.sandbox_started(Started("default", "one-a0", one["status"]["podUid"]))
+        await until(lambda: ready(one) == "True")
+    finally:
+        await controller.close()
+
+
+async def test_what_cannot_be_read_when_it_is_taken_over_is_asked_for_again(
+    cluster: records.Cluster, shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(controller_module, "_RESTART_SECONDS", (0.01, 0.01))
+    shares = Shares()
+    controller = Controller(shared, shares)
+    one = add(cluster, "one")
+    refused = 0
+
+    def refuse(method: str, asked: str) -> tuple[int, str] | None:
+        nonlocal refused
+        if refused < 2 and asked == path(cluster, "one"):
+            refused += 1
+            return 403, "not now"
+        return None
+
+    try:
+        await controller.episode_event("ADDED", one)
+        cluster.server.refuse = refuse
+        shares.owned = {"uid-one"}
+        controller.rebalance()
+        await until(lambda: one["status"].get("podUid") is not None)
+        assert refused == 2
+    finally:
+        await controller.close()
+
+
+@pytest.mark.parametrize("ours", [False, True])
+async def test_another_session_in_the_pod_is_another_replicas(
+    cluster: records.Cluster, shared: Shared, monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    """If it is not its Episode, nothing is said of it; if it is, another operator meddles."""
+    monkeypatch.setattr(controller_module, "_RESTART_SECONDS", (0.01, 0.01))
+    shares = Shares("uid-one")
+    runs = 0
+
+    async def run(attempt: Attempt) -> Outcome:
+        nonlocal runs
+        runs += 1
+        if not ours:
+            shares.owned = set()
+        if runs == 1:
+            raise SessionSuperseded("another session was opened")
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(Attempt, "run", run)
+    controller = Controller(shared, shares)
+    one = add(cluster, "one")
+    try:
+        await controller.episode_event("ADDED", one)
+        await until(lambda: one["status"].get("podUid") is not None)
+        controller.sandbox_started(Started("default", "one-a0", one["status"]["podUid"]))
+        if ours:
+            await until(lambda: runs == 2)
+        else:
+            await until(lambda: not controller.live())
+    finally:
+        await controller.close()
+    told = [item["reason"] for item in cluster.server.objects.values() if "reason" in item]
+    assert shares.asked == 1
+    assert ("InternalError" in told) == ours
+    assert "completionTime" not in one["status"]
+
+
+def path(cluster: records.Cluster, name: str) -> str:
+    return cluster.path("episodes", name)
 
 
 def ready(episode: dict[str, Any]) -> str:

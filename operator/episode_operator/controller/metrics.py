@@ -14,6 +14,9 @@ EPISODES_LIVE = Gauge(
     "episode_operator_episodes_live",
     "Episodes with work left: not finished, or waiting for their time to live.",
 )
+REPLICAS = Gauge(
+    "episode_operator_replicas", "Replicas that this one shares the Episodes with, and itself."
+)
 INTERNAL_ERRORS = Counter(
     "episode_operator_internal_errors", "Errors of the operator itself; each is in the log."
 )
