@@ -1,4 +1,4 @@
-"""`python -m tests.testbed.kustomize [--check]`: write the kustomize base from the chart, or check it.
+"""`python -m tests.testbed.kustomize [--check]`: write the kustomize base, or check it.
 
 Run it in the repository's root. The chart is the one source; what only Helm needs is left out.
 """
