@@ -121,6 +121,10 @@ def with_bridge(**config: Any) -> Values:
             {"vllm": {"enabled": True, "cache": {"existingClaim": "a", "hostPath": "/a"}}},
             ["vllm.cache: set existingClaim or hostPath, not both"],
         ),
+        (
+            {"monitoring": {"rules": {"enabled": True}}},
+            ["monitoring.rules needs monitoring.serviceMonitor.enabled"],
+        ),
         ({"bridge": {"enabled": True}}, ["bridge.config.run must be set"]),
         (with_bridge(tasks=None), ["bridge.config.tasks must be set"]),
         (with_bridge(sink=None), ["bridge.config.sink must be set"]),
