@@ -62,6 +62,14 @@ crds: .venv/installed ## Write crds/*.yaml and docs/reference.md from the pydant
 crds-check: .venv/installed ## Fail if crds/*.yaml or docs/reference.md differ from the models.
 	@$(PYTHON) -m episode_operator.api --check
 
+.PHONY: kustomize
+kustomize: .venv/installed ## Write the kustomize base from the chart.
+	@$(PYTHON) -m tests.testbed.kustomize
+
+.PHONY: kustomize-check
+kustomize-check: .venv/installed ## Fail if the kustomize base differs from the chart.
+	@$(PYTHON) -m tests.testbed.kustomize --check
+
 .PHONY: lint
 lint: .venv/installed ## Check style, import layers and Go formatting.
 	@.venv/bin/ruff check .

@@ -49,6 +49,8 @@ LANES = (
         Suite("model tests", [*PYTEST, "tests/model"]),
         Suite("object store tests", [*PYTEST, BUILDING, "tests/stores"]),
         Suite("bridge tests", [*PYTEST, "tests/bridge"]),
+        Suite("kustomize-check", ["make", "-s", "kustomize-check"]),
+        Suite("chart", [*PYTEST, BUILDING, "tests/chart"]),
         Suite("vLLM's rendering and parsers", [*PYTEST, BUILDING, "tests/vllm"]),
     ),
 )

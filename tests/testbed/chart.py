@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+import yaml
+
 from tests.testbed import gobuild, vllm
 from tests.testbed.paths import CACHE
 from tests.testbed.shell import run
@@ -15,7 +17,35 @@ WEIGHTS = "/models/policy"
 UPDATES = "/models/updates"
 """Where a model server finds its weights, and others that are written beside them later."""
 
+KUBE_VERSION = "1.34.0"
+"""The version that manifests are made for where there is no cluster to ask."""
+
 _ROLLOUT_SECONDS = 600
+
+
+def helm(*arguments: str, values: Mapping[str, Any]) -> str:
+    """What helm prints; the values are added to its arguments, the chart's folder is one of them.
+
+    Raises:
+        TestbedError: helm refuses it; the text has what it said.
+    """
+    program = str(gobuild.ensure(gobuild.HELM, print) / "helm")
+    return run([program, *arguments, "--values", "-"], stdin=json.dumps(values))
+
+
+def manifests(
+    release: str, namespace: str, values: Mapping[str, Any], *, hooks: bool = True
+) -> list[dict[str, Any]]:
+    """The objects of a release, without a cluster; with `hooks` also those of `helm test`.
+
+    Raises:
+        TestbedError: helm refuses the values; the text has what it said.
+    """
+    arguments = ["template", release, str(CHART), "--namespace", namespace]
+    arguments += ["--kube-version", KUBE_VERSION, *([] if hooks else ["--no-hooks"])]
+    text = helm(*arguments, values=values)
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return [loaded for loaded in yaml.load_all(text, loader) if loaded is not None]
 
 
 def install(
@@ -32,14 +62,14 @@ def install(
     Raises:
         TestbedError: helm refuses it, or a deployment does not come up.
     """
-    helm = str(gobuild.ensure(gobuild.HELM, say) / "helm")
+    program = str(gobuild.ensure(gobuild.HELM, say) / "helm")
     with NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(values, file)
         file.flush()
         say("helm upgrade")
         run(
             [
-                *(helm, "upgrade", "--install", release, str(CHART), "--namespace", namespace),
+                *(program, "upgrade", "--install", release, str(CHART), "--namespace", namespace),
                 *("--create-namespace", "--values", file.name),
             ],
             env=env,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed.environments import exclusive
 from tests.testbed.paths import BIN
 from tests.testbed.shell import download, run
 
@@ -53,10 +54,12 @@ def ensure(module: Module, say: Callable[[str], None]) -> Path:
     `BIN/<program>` is left pointing at the current build, for people.
     """
     folder = BIN / f"{module.name}-{_digest(module)}"
-    if not all((folder / program).exists() for program in module.programs):
-        _build(module, folder, say)
-    for program in module.programs:
-        _link(BIN / program, folder / program)
+    BIN.mkdir(parents=True, exist_ok=True)
+    with exclusive(BIN / f"{module.name}.lock"):
+        if not all((folder / program).exists() for program in module.programs):
+            _build(module, folder, say)
+        for program in module.programs:
+            _link(BIN / program, folder / program)
     return folder
 
 

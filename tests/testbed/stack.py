@@ -106,4 +106,5 @@ def _values(stack: Stack, model: Path) -> dict[str, Any]:
         "vllm": chart.model_server(
             stack.images["vllm-cpu"], model=model, updates=CACHE / "vllm" / "updates"
         ),
+        "test": {"image": stack.images["task-python"]},
     }

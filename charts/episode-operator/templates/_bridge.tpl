@@ -3,6 +3,15 @@
 {{ .Values.bridge.config.namespace | default .Release.Namespace }}
 {{- end }}
 
+{{/* The bridge's configuration file; the release's own Atropos server is the default of its sink. */}}
+{{- define "episode-operator.bridge-config" -}}
+{{- $config := deepCopy .Values.bridge.config -}}
+{{- if and .Values.atropos.enabled (eq (dig "sink" "kind" "" $config) "atropos") -}}
+{{- $_ := merge $config.sink (dict "url" (include "episode-operator.atropos-url" .)) -}}
+{{- end -}}
+{{- toPrettyJson $config -}}
+{{- end }}
+
 {{/* Rules of the bridge in the namespace of its Episodes. */}}
 {{- define "episode-operator.bridge-rules" -}}
 {{- $state := printf "trainer-bridge-%s" .Values.bridge.config.run -}}
@@ -33,13 +42,12 @@
 
 {{/* The bridge's pod; restartPolicy is of whoever owns it. */}}
 {{- define "episode-operator.bridge-pod" -}}
-{{- $config := toPrettyJson .Values.bridge.config -}}
 metadata:
   labels:
     {{- include "episode-operator.labels" . | nindent 4 }}
     app.kubernetes.io/component: bridge
   annotations:
-    checksum/config: {{ sha256sum $config }}
+    checksum/config: {{ include "episode-operator.bridge-config" . | sha256sum }}
     {{- with .Values.bridge.config.metrics_port }}
     prometheus.io/scrape: "true"
     prometheus.io/port: {{ . | quote }}

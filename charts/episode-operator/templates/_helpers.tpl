@@ -11,6 +11,23 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 
+{{/* URL of the release's Atropos server. */}}
+{{- define "episode-operator.atropos-url" -}}
+http://{{ .Release.Name }}-atropos.{{ .Release.Namespace }}.svc:8000
+{{- end }}
+
+{{/* Namespace of the Episode of `helm test`. */}}
+{{- define "episode-operator.test-namespace" -}}
+{{ .Values.test.namespace | default (first .Values.operator.watchNamespaces) | default .Release.Namespace }}
+{{- end }}
+
+{{/* Annotations of what `helm test` needs, and takes away again. */}}
+{{- define "episode-operator.test-hook" -}}
+helm.sh/hook: test
+helm.sh/hook-weight: "-1"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}
+
 {{/* Rules of the operator inside a namespace whose Episodes it runs. */}}
 {{- define "episode-operator.rules" -}}
 - apiGroups: [episodes.dev]
