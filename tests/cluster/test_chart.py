@@ -104,6 +104,12 @@ async def test_the_operator_runs_without_root_on_a_read_only_file_system() -> No
         ("crds.install=false",),
         ("operator.sandbox.blockedCIDRs={203.0.113.0/24}",),
         ("operator.networkPolicy.from=null",),
+        (
+            "operator.tracing.endpoint=http://collector.observability:4318",
+            "operator.tracing.env[0].name=OTEL_EXPORTER_OTLP_HEADERS",
+            "operator.tracing.env[0].valueFrom.secretKeyRef.name=collector",
+            "operator.tracing.env[0].valueFrom.secretKeyRef.key=headers",
+        ),
         ("objectStore.url=s3://results/episodes", "objectStore.secretName=results"),
         (
             "objectStore.url=file:///results",
