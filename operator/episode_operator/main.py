@@ -6,12 +6,13 @@ from typing import Any
 
 import aiohttp
 import kopf
-from prometheus_client import start_http_server
+from prometheus_client import REGISTRY, start_http_server
 from stamina.instrumentation import RetryDetails, set_on_retry_hooks
 
+from episode_operator import tracing
 from episode_operator.api.base import GROUP, VERSION
 from episode_operator.api.labels import EPISODE_UID
-from episode_operator.controller import metrics
+from episode_operator.controller import loop_lag, metrics
 from episode_operator.controller.agents import AgentFactory
 from episode_operator.controller.controller import Alone, Controller
 from episode_operator.controller.distillation import Distiller
@@ -38,7 +39,7 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.watching.server_timeout = 300
-    memo.client = KubernetesClient(await connection.load())
+    memo.client = KubernetesClient(await connection.load(), on_write=metrics.api_write)
     memo.http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
     memo.models = ModelPool(retry_seconds=memo.settings.model_retry_seconds)
     shared = Shared(
@@ -51,10 +52,12 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
         first_backoff_seconds=memo.settings.retry_backoff_seconds,
         session_retry_seconds=memo.settings.session_retry_seconds,
         store=memo.settings.object_store,
+        spans=memo.spans,
     )
     replica = memo.settings.replica
     memo.membership = Membership(memo.client, replica) if replica is not None else None
     memo.controller = Controller(shared, memo.membership or Alone())
+    REGISTRY.register(metrics.EpisodesCollector(memo.controller.places))
     sweeper = Sweeper(
         memo.client,
         memo.settings.namespaces,
@@ -68,6 +71,7 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
     memo.background = [
         asyncio.create_task(sweeper.run(), name="sweeper"),
         asyncio.create_task(starts.run(), name="starts"),
+        asyncio.create_task(loop_lag.measure(), name="loop lag"),
     ]
     if memo.membership is not None:
         await memo.membership.look()
@@ -87,6 +91,8 @@ async def stop(memo: Memo, **_: Any) -> None:
     await memo.models.close()
     await memo.http.close()
     await memo.client.close()
+    if memo.spans is not None:
+        await asyncio.to_thread(memo.spans.close)
 
 
 def is_ours(namespace: str | None, memo: Memo, **_: Any) -> bool:
@@ -131,6 +137,7 @@ def main() -> None:
     """Run the operator until it is told to stop."""
     settings = Settings.from_environment()
     set_up_logging(settings.log_level)
+    spans = tracing.from_environment()
     start_http_server(settings.metrics_port)
     asyncio.run(
         kopf.operator(
@@ -138,7 +145,7 @@ def main() -> None:
             clusterwide=not settings.namespaces.watched,
             namespaces=settings.namespaces.watched,
             liveness_endpoint=f"http://0.0.0.0:{settings.health_port}/healthz",
-            memo=kopf.Memo(settings=settings),
+            memo=kopf.Memo(settings=settings, spans=spans),
         )
     )
 

@@ -32,7 +32,8 @@ class LocalOperator:
     """It watches one namespace while its block runs. Its output goes into a file in `folder`.
 
     The namespace must be one that the testbed's operator leaves alone. `url` is the API server's,
-    or that of a proxy before it; `settings` are EPISODE_* variables.
+    or that of a proxy before it; `settings` are EPISODE_* and OTEL_*
+    variables.
     """
 
     def __init__(

@@ -27,6 +27,7 @@ from episode_operator.model import (
     detect,
 )
 from episode_operator.sandbox.session import Session
+from episode_operator.tracing import Trace
 from tests.fakes.vllm_server import GENERATE, MODEL, RENDER, FakeVllm, Fault, Reply
 
 STEP = Step.model_validate(
@@ -82,11 +83,12 @@ async def agent(client: VllmClient, store: Store, limit: dict[str, int] | None) 
         reference=ModelReference(
             name=MODEL, logprobs_mode=capabilities.logprobs_mode, sampling=Sampling()
         ),
-        calls=CallRunner(Session(no_sandbox), {}, None, 1, 1024),
+        calls=CallRunner(Session(no_sandbox), {}, None, 1, 1024, Trace()),
         journal=await Journal.load(store),
         system_prompt=None,
         max_turns=4,
         staleness=StalenessLimit(Staleness(**limit), client) if limit else None,
+        trace=Trace(),
     )
 
 

@@ -13,6 +13,7 @@ from episode_operator.agent.tools.base import Arguments
 from episode_operator.api.distillation import DistillationState
 from episode_operator.api.result import Counts, DistillationStatus, WeightSpan
 from episode_operator.results.payload import TokenRow
+from episode_operator.tracing import Trace
 from tests.unit import records
 from tests.unit.training_groups import failed, group, record, without_verdict
 from trainer_bridge.statistics.measures import NotMeasuredError, measured
@@ -205,7 +206,7 @@ class Quoting(Grumpy):
 async def answers(*tools: str) -> tuple[list[dict[str, Any]], int]:
     """What the operator answers to calls of these tools, and how many errors it counts."""
     toolbox: dict[str, Tool[Any]] = {"grumpy": Grumpy(), "quoting": Quoting()}
-    runner = CallRunner(None, toolbox, None, 10, 1000)  # type: ignore[arg-type]
+    runner = CallRunner(None, toolbox, None, 10, 1000, Trace())  # type: ignore[arg-type]
     answered = await runner.run(0, [Call(f"call-{i}", tool, {}) for i, tool in enumerate(tools)])
     return answered["messages"], answered["errors"]
 

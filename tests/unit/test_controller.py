@@ -1,8 +1,12 @@
 """The controller and its tasks against an API server without a cluster."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
+from uuid import UUID
 
 import aiohttp
 import numpy as np
@@ -10,7 +14,7 @@ import pytest
 
 from episode_operator.agent.report import AgentReport, Progress
 from episode_operator.api.episode import Episode, EpisodeStatus
-from episode_operator.api.reasons import AgentEnd, Phase, Verdict
+from episode_operator.api.reasons import AgentEnd, NoVerdictReason, Phase, Verdict
 from episode_operator.api.result import EpisodeResult, WeightSpan
 from episode_operator.controller import controller as controller_module
 from episode_operator.controller import status
@@ -19,17 +23,19 @@ from episode_operator.controller.attempt import Attempt
 from episode_operator.controller.controller import Alone, Controller
 from episode_operator.controller.distillation import Distiller
 from episode_operator.controller.models import ModelPool
+from episode_operator.controller.queue import Cause
 from episode_operator.controller.results import AttemptReport
 from episode_operator.controller.shared import Shared
 from episode_operator.controller.starts import Started
 from episode_operator.controller.teachers import Teachers
-from episode_operator.lifecycle.outcome import Outcome, Scored
+from episode_operator.lifecycle.outcome import Failure, Outcome, Scored
 from episode_operator.model.tokens import TokenRow
 from episode_operator.results import writer
 from episode_operator.sandbox.errors import SessionSuperseded
 from episode_operator.sandbox.network import Cluster
 from episode_operator.sandbox.pod import SandboxSettings
 from tests.unit import builders, records
+from tests.unit.spans import KeptSpans, attributes, ids
 
 
 @pytest.fixture
@@ -52,6 +58,7 @@ async def shared(cluster: records.Cluster) -> AsyncIterator[Shared]:
             first_backoff_seconds=1,
             session_retry_seconds=1,
             store=None,
+            spans=None,
         )
     await models.close()
 
@@ -137,6 +144,50 @@ async def test_a_row_that_does_not_fit_together_ends_the_episode_without_it(
         item for item in cluster.server.objects.values() if item.get("reason") == "ModelBadResponse"
     ]
     assert event["type"] == "Warning"
+
+
+async def test_an_episode_is_one_trace(
+    cluster: records.Cluster, shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first attempt fails while the agent acts, its second one is scored."""
+    ends: Iterator[Scored | Failure] = iter(
+        [Failure(NoVerdictReason.OOM_KILLED, "x"), Scored(Verdict.PASSED, 1.0, "TestsPassed")]
+    )
+
+    async def run(attempt: Attempt) -> Outcome:
+        end = next(ends)
+        with suppress(ValueError), attempt._trace.span("agent") as span:
+            if isinstance(end, Failure):
+                raise ValueError
+            span.tell({})
+        return Outcome(end, AttemptReport("pod-uid", "image"))
+
+    monkeypatch.setattr(Attempt, "run", run)
+    kept = KeptSpans()
+    controller = Controller(replace(shared, spans=kept.export, first_backoff_seconds=0))
+    episode = add(cluster, "one")
+    episode["metadata"]["uid"] = builders.UID
+    try:
+        await controller.episode_event("ADDED", episode)
+        for pod in ("one-a0", "one-a1"):
+            await until(partial(recorded, episode, pod))
+            assert list(controller.places()) == [(Phase.STARTING, Cause.START)]
+            controller.sandbox_started(Started("default", pod, episode["status"]["podUid"]))
+        await until(lambda: not controller.live())
+    finally:
+        await controller.close()
+    assert list(controller.places()) == []
+    assert kept.names() == ["agent", "attempt", "agent", "attempt", "episode"]
+    root = kept.one("episode")
+    attempts = [span for span in kept.all() if span.name == "attempt"]
+    agents = [span for span in kept.all() if span.name == "agent"]
+    assert {ids(span)[0] for span in kept.all()} == {UUID(builders.UID).int}
+    assert [ids(span)[2] for span in attempts] == [ids(root)[1]] * 2
+    assert [ids(span)[2] for span in agents] == [ids(span)[1] for span in attempts]
+    failures = [span.status.description for span in (*attempts, *agents)]
+    assert failures == ["OOMKilled", None] * 2
+    assert attributes(root)["episode.attempts"] == 2
+    assert attributes(root)["episode.reward"] == 1.0
 
 
 async def test_a_result_that_was_deleted_is_no_reason_to_run_the_episode_again(
@@ -295,6 +346,9 @@ async def test_another_session_in_the_pod_is_another_replicas(
 
 def path(cluster: records.Cluster, name: str) -> str:
     return cluster.path("episodes", name)
+def recorded(episode: dict[str, Any], pod: str) -> bool:
+    told = episode.get("status", {})
+    return told.get("podName") == pod and "podUid" in told
 
 
 def ready(episode: dict[str, Any]) -> str:

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from episode_operator.agent import metrics
 from episode_operator.agent.journal import Record
 from episode_operator.agent.report import Progress
 from episode_operator.agent.tools.base import Tool, ToolContext, ToolError
 from episode_operator.sandbox.session import Session
+from episode_operator.tracing import Trace
 
 Toolbox = Mapping[str, Tool[Any]]
 
@@ -31,6 +33,7 @@ class CallRunner:
     user: str | None
     timeout_seconds: int
     output_limit_bytes: int
+    trace: Trace
 
     async def run(self, turn: int, calls: Sequence[Call]) -> Record:
         """The answers of a turn's calls as chat messages, and what to count.
@@ -41,7 +44,7 @@ class CallRunner:
         started = time.monotonic()
         messages, errors = [], 0
         for index, call in enumerate(calls):
-            text, failed = await self._answer(_request_id(turn, index), call)
+            text, failed = await self._measured(turn, index, call)
             errors += failed
             messages.append(
                 {"role": "tool", "tool_call_id": call.call_id, "name": call.tool, "content": text}
@@ -58,6 +61,15 @@ class CallRunner:
         """Let the runner drop a turn's results; only once the turn is in the journal."""
         ids = [_request_id(turn, index) for index in range(count)]
         self.session.forget(*ids, *(f"{request_id}.write" for request_id in ids))
+
+    async def _measured(self, turn: int, index: int, call: Call) -> tuple[str, bool]:
+        """The answer and whether it is an error; what the model wrote goes into no label."""
+        tool = call.tool if call.tool in self.tools else metrics.UNKNOWN_TOOL
+        with self.trace.span("tool call", index) as span:
+            text, failed = await self._answer(_request_id(turn, index), call)
+            span.tell({"gen_ai.tool.name": tool, "episode.tool.error": failed})
+        metrics.called(tool, failed=failed)
+        return text, failed
 
     async def _answer(self, request_id: str, call: Call) -> tuple[str, bool]:
         tool = self.tools.get(call.tool)

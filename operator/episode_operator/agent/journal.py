@@ -43,6 +43,8 @@ class Journal:
         self._store = store
         self._entries: list[Record] = [orjson.loads(entry) for entry in entries]
         self._next = 0
+        self.live = False
+        """Whether the last step was done now, and not taken from the record."""
 
     @classmethod
     async def load(cls, store: JournalStore) -> "Journal":
@@ -70,10 +72,12 @@ class Journal:
         if self._next < len(self._entries):
             value = self._recorded(step)
             self._next += 1
+            self.live = False
             replay(value)
             return value
         value = await live()
         await self._append({"step": step, "value": value})
+        self.live = True
         return value
 
     def _recorded(self, step: str) -> Record:

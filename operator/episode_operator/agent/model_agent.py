@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from episode_operator.agent import prompts
+from episode_operator.agent import metrics, prompts
 from episode_operator.agent.calls import Call, CallRunner, count
 from episode_operator.agent.journal import Journal, Record
 from episode_operator.agent.report import AgentReport, Progress
@@ -27,6 +27,7 @@ from episode_operator.model import (
     SpecialTokens,
     VllmClient,
 )
+from episode_operator.tracing import Attribute, Span, Trace
 
 Messages = list[dict[str, Any]]
 
@@ -47,6 +48,7 @@ class ModelAgent:
         system_prompt: str | None,
         max_turns: int,
         staleness: StalenessLimit | None,
+        trace: Trace,
     ) -> None:
         self._client = client
         self._capabilities = capabilities
@@ -58,6 +60,7 @@ class ModelAgent:
         self._system_prompt = system_prompt
         self._max_turns = max_turns
         self._staleness = staleness
+        self._trace = trace
         self._served = capabilities.identity
         self._opening: list[dict[str, Any]] = []
         self.progress = Progress()
@@ -78,21 +81,46 @@ class ModelAgent:
             if not await self._instruct(step, instruction):
                 return AgentEnd.AGENT_TIMEOUT
             for turn in range(first, first + self._max_turns):
-                await self._journal.once(f"turn-{turn}", self._sample, replay=self._replay_turn)
-                sampled = self._sampled()
-                if not _wants_answer(sampled):
-                    return AgentEnd.NATURAL_FINISH
-                answered = await self._journal.once(
-                    f"answers-{turn}",
-                    partial(self._answer, sampled),
-                    replay=self._replay_answers,
-                )
-                self._calls.forget(turn, len(sampled.calls))
-                if answered["contextFull"]:
-                    return AgentEnd.CONTEXT_LIMIT
+                with self._trace.span("turn", turn) as span:
+                    end = await self._turn(turn, span)
+                if end is not None:
+                    return end
         except ContextLimit:
             return AgentEnd.CONTEXT_LIMIT
         return AgentEnd.MAX_TURNS
+
+    async def _turn(self, turn: int, span: Span) -> AgentEnd | None:
+        """Sample a turn and answer it; the agent's end, if it was the last one."""
+        recorded = await self._journal.once(f"turn-{turn}", self._sample, replay=self._replay_turn)
+        sampled, end = self._sampled(), None
+        span.start = recorded["at"]
+        told = self._told(sampled, recorded["modelSeconds"])
+        if not _wants_answer(sampled):
+            end = AgentEnd.NATURAL_FINISH
+        else:
+            answered = await self._journal.once(
+                f"answers-{turn}", partial(self._answer, sampled), replay=self._replay_answers
+            )
+            self._calls.forget(turn, len(sampled.calls))
+            if answered["contextFull"]:
+                end = AgentEnd.CONTEXT_LIMIT
+        if self._journal.live:
+            span.tell(told)
+        return end
+
+    def _told(self, sampled: SampledTurn, model_seconds: float) -> dict[str, Attribute]:
+        """What a trace tells of the turn that was sampled last."""
+        count = len(sampled.token_ids)
+        return {
+            "episode.turn": sampled.index,
+            "episode.turn.finish_reason": sampled.finish_reason,
+            "episode.turn.model_seconds": model_seconds,
+            "episode.turn.tool_calls": len(sampled.calls),
+            "episode.turn.malformed_calls": len(sampled.malformed) + sampled.cut_calls,
+            "gen_ai.request.model": self._reference.name,
+            "gen_ai.usage.input_tokens": self._live().token_count - count,
+            "gen_ai.usage.output_tokens": count,
+        }
 
     async def _instruct(self, step: Step, instruction: str) -> bool:
         """Open the conversation, or go on in it; False where that is not possible."""
@@ -190,17 +218,19 @@ class ModelAgent:
             )
         if self._staleness is not None:
             await self._staleness.check()
+        prompt = self._live().token_count
         began, started = time.time(), time.monotonic()
         sampled = await self._live().sample()
         seconds = round(time.monotonic() - started, 3)
+        metrics.sampled(prompt=prompt, sampled=len(sampled.token_ids))
         self.progress.model_seconds += seconds
         self._count_turn(sampled)
         records = self._live().new_records().decode()
+        record = {"records": records, "at": began, "modelSeconds": seconds}
         if self._staleness is None:
-            return {"records": records, "modelSeconds": seconds}
+            return record
         self._staleness.sampled(sampled, started=began)
-        staleness = self._staleness.record()
-        return {"records": records, "modelSeconds": seconds, "staleness": staleness}
+        return {**record, "staleness": self._staleness.record()}
 
     async def _answer(self, sampled: SampledTurn) -> Record:
         calls = [

@@ -4,15 +4,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from episode_operator.agent import prompts
+from episode_operator.agent import metrics, prompts
 from episode_operator.agent.journal import Journal, Record
 from episode_operator.agent.report import AgentReport, Progress
+from episode_operator.api.agent import AgentKind
 from episode_operator.api.reasons import AgentEnd
 from episode_operator.api.step import Step
 from episode_operator.api.task import Solution
 from episode_operator.sandbox.errors import CommandNotStarted
 from episode_operator.sandbox.memory import check_memory
 from episode_operator.sandbox.session import Session
+from episode_operator.tracing import Trace
 
 _ORACLE_TOOLS = frozenset({"terminal", "write_file"})
 """What a right solution uses, so that contracts that score tool use give it full marks."""
@@ -34,6 +36,7 @@ class OracleAgent:
         output_limit_bytes: int,
         journal: Journal,
         system_prompt: str | None,
+        trace: Trace,
     ) -> None:
         self._session = session
         self._user = user
@@ -41,6 +44,7 @@ class OracleAgent:
         self._output_limit = output_limit_bytes
         self._journal = journal
         self._system_prompt = system_prompt
+        self._trace = trace
         self._messages: list[dict[str, Any]] = []
         self.progress = Progress()
 
@@ -57,7 +61,11 @@ class OracleAgent:
             self._system_prompt, instruction, first=not self._messages
         )
         solve = partial(self._solve, key, step.solution, self._timeouts(step))
-        ran = await self._journal.once(key, solve)
+        with self._trace.span("turn", self.progress.turns) as span:
+            ran = await self._journal.once(key, solve)
+            if self._journal.live:
+                metrics.TURNS.labels(AgentKind.ORACLE).inc()
+                span.tell({"episode.turn": self.progress.turns})
         self._messages.append({"role": "assistant", "content": ran["output"]})
         self.progress.turns += 1
         self.progress.tools = set(_ORACLE_TOOLS)

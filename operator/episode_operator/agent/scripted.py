@@ -5,12 +5,14 @@ from typing import Any
 
 import orjson
 
-from episode_operator.agent import prompts
+from episode_operator.agent import metrics, prompts
 from episode_operator.agent.calls import Call, CallRunner, count
 from episode_operator.agent.journal import Journal, Record
 from episode_operator.agent.report import AgentReport, Progress
+from episode_operator.api.agent import AgentKind
 from episode_operator.api.reasons import AgentEnd
 from episode_operator.api.step import Step
+from episode_operator.tracing import Trace
 
 
 class ScriptedAgent:
@@ -23,11 +25,13 @@ class ScriptedAgent:
         journal: Journal,
         system_prompt: str | None,
         max_turns: int,
+        trace: Trace,
     ) -> None:
         self._calls = calls
         self._journal = journal
         self._system_prompt = system_prompt
         self._max_turns = max_turns
+        self._trace = trace
         self._messages: list[dict[str, Any]] = []
         self.progress = Progress()
 
@@ -46,9 +50,13 @@ class ScriptedAgent:
             call = Call(f"call_{turn}_0", scripted.tool, scripted.arguments)
             self._messages.append(_message(call))
             self.progress.turns += 1
-            answered = await self._journal.once(
-                f"answers-{turn}", partial(self._calls.run, turn, [call])
-            )
+            with self._trace.span("turn", turn) as span:
+                answered = await self._journal.once(
+                    f"answers-{turn}", partial(self._calls.run, turn, [call])
+                )
+                if self._journal.live:
+                    metrics.TURNS.labels(AgentKind.SCRIPTED).inc()
+                    span.tell({"episode.turn": turn})
             self._calls.forget(turn, 1)
             self._messages += answered["messages"]
             count(self.progress, answered)

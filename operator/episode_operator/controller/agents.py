@@ -20,6 +20,7 @@ from episode_operator.controller.models import ModelPool
 from episode_operator.lifecycle.deadlines import agent_seconds, deadlines
 from episode_operator.model import SamplingConfig
 from episode_operator.sandbox.session import Session
+from episode_operator.tracing import Trace
 
 
 class Agent(Protocol):
@@ -42,7 +43,9 @@ class AgentFactory:
     def __init__(self, models: ModelPool) -> None:
         self._models = models
 
-    async def make(self, episode: Episode, session: Session, journal: Journal) -> Agent:
+    async def make(
+        self, episode: Episode, session: Session, journal: Journal, trace: Trace
+    ) -> Agent:
         """The Episode's agent.
 
         Raises:
@@ -57,6 +60,7 @@ class AgentFactory:
                 output_limit_bytes=spec.agent.output_limit_bytes,
                 journal=journal,
                 system_prompt=spec.agent.system_prompt,
+                trace=trace,
             )
         calls = CallRunner(
             session=session,
@@ -66,6 +70,7 @@ class AgentFactory:
             user=spec.agent.user,
             timeout_seconds=deadlines(spec).tool,
             output_limit_bytes=spec.agent.output_limit_bytes,
+            trace=trace,
         )
         if spec.agent.kind is AgentKind.SCRIPTED:
             return ScriptedAgent(
@@ -73,11 +78,12 @@ class AgentFactory:
                 journal=journal,
                 system_prompt=spec.agent.system_prompt,
                 max_turns=spec.agent.max_turns,
+                trace=trace,
             )
-        return await self._model_agent(episode, calls, journal)
+        return await self._model_agent(episode, calls, journal, trace)
 
     async def _model_agent(
-        self, episode: Episode, calls: CallRunner, journal: Journal
+        self, episode: Episode, calls: CallRunner, journal: Journal, trace: Trace
     ) -> ModelAgent:
         model = episode.spec.model
         assert model is not None  # CEL admits no model agent without
@@ -107,4 +113,5 @@ class AgentFactory:
             system_prompt=episode.spec.agent.system_prompt,
             max_turns=episode.spec.agent.max_turns,
             staleness=StalenessLimit(model.staleness, served.client) if model.staleness else None,
+            trace=trace,
         )

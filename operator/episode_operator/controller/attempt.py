@@ -25,6 +25,7 @@ from episode_operator.controller.preparation import SetupError
 from episode_operator.controller.results import AttemptReport
 from episode_operator.controller.sessions import Sessions
 from episode_operator.controller.shared import Shared
+from episode_operator.controller.traces import agent_attributes
 from episode_operator.controller.verification import StepVerification
 from episode_operator.lifecycle.deadlines import agent_seconds
 from episode_operator.lifecycle.outcome import Failure, Outcome, Scored
@@ -32,6 +33,7 @@ from episode_operator.lifecycle.pods import PodView
 from episode_operator.lifecycle.steps import StepEnd, combine, shortfall
 from episode_operator.model import ModelError, Waiting
 from episode_operator.sandbox.errors import SandboxError, SessionSuperseded
+from episode_operator.tracing import Attribute, Trace
 
 _POD_SPEAKS_SECONDS = 10.0
 
@@ -48,12 +50,14 @@ class Attempt:
         episode: Episode,
         pod: PodView,
         *,
+        trace: Trace,
         on_agent_end: OnAgentEnd,
         on_warning: OnWarning,
     ) -> None:
         self._shared = shared
         self._client = shared.client
         self._episode = episode
+        self._trace = trace
         self._on_agent_end = on_agent_end
         self._on_warning = on_warning
         self._agent: Agent | None = None
@@ -110,10 +114,12 @@ class Attempt:
             self._pod_files = {
                 path: base64.b64decode(content) for path, content in checked["podFiles"].items()
             }
-            await self._timed("setup_seconds", "setup", journal, self._set_up)
+            await self._timed("setup", "setup", journal, self._set_up)
             if self._episode.spec.distillation is not None:
                 await journal.once("teacher", self._check_teacher)
-            self._agent = await self._shared.agents.make(self._episode, session, journal)
+            self._agent = await self._shared.agents.make(
+                self._episode, session, journal, self._trace
+            )
             end = await self._steps(self._agent, journal)
             wanted = self._episode.spec.artifacts
             if wanted:
@@ -129,7 +135,7 @@ class Attempt:
         for index, step in enumerate(plan):
             if step.name:
                 enter = partial(self._enter, index, step)
-                await self._timed("setup_seconds", f"setup-{index}", journal, enter)
+                await self._timed("setup", f"setup-{index}", journal, enter, number=index + 1)
             before = agent.progress.turns
             end = await self._act(agent, journal, index, step)
             self._report.agent = agent.report(end)
@@ -145,7 +151,12 @@ class Attempt:
                 turns=agent.progress.turns - before,
             )
             value = await self._timed(
-                "verifier_seconds", f"verdict-{index}", journal, verification.record
+                "verifier",
+                f"verdict-{index}",
+                journal,
+                verification.record,
+                number=index,
+                told=verification.told,
             )
             scored = verification.replay(value)
             self._report.verifier_output = value["output"]
@@ -218,14 +229,25 @@ class Attempt:
         await self._on_agent_end(end, progress.turns, summary)
 
     async def _timed(
-        self, field: str, step: str, journal: Journal, live: Callable[[], Awaitable[Record]]
+        self,
+        phase: str,
+        step: str,
+        journal: Journal,
+        live: Callable[[], Awaitable[Record]],
+        *,
+        number: int = 0,
+        told: Callable[[Record], dict[str, Attribute]] = lambda _: {},
     ) -> Record:
+        """A step of a phase, counted into its time; its span is the phase's `number`th."""
+
         async def timed() -> Record:
             started = time.monotonic()
-            value = await live()
+            with self._trace.span(phase, number) as span:
+                value = await live()
+                span.tell(told(value))
             return {**value, "seconds": round(time.monotonic() - started, 3)}
 
-        value = await journal.once(step, timed)
+        value, field = await journal.once(step, timed), f"{phase}_seconds"
         setattr(self._report, field, getattr(self._report, field) + value["seconds"])
         return value
 
@@ -242,29 +264,40 @@ class Attempt:
         async def now() -> Record:
             return {"at": time.time()}
 
-        started = await journal.once(f"agent-started-{index}", now)
-        left = started["at"] + agent_seconds(self._episode.spec, step) - time.time()
-        limit = None if journal.end_ahead else max(0.0, left)
+        with self._trace.span("agent", index) as span:
+            started = await journal.once(f"agent-started-{index}", now)
+            span.start = started["at"]
+            left = started["at"] + agent_seconds(self._episode.spec, step) - time.time()
+            limit = None if journal.end_ahead else max(0.0, left)
+            end = await self._run_agent(agent, step, instruction, limit)
+
+            async def ended() -> Record:
+                return {"end": end, "seconds": round(time.time() - started["at"], 3)}
+
+            value = await journal.once(AGENT_ENDED, ended)
+            if journal.live:
+                span.tell(agent_attributes(end, agent.progress))
+        self._report.agent_seconds += value["seconds"]
+        return AgentEnd(value["end"])
+
+    async def _run_agent(
+        self, agent: Agent, step: Step, instruction: str, limit: float | None
+    ) -> AgentEnd:
+        """Let the agent act for at most `limit` seconds. Raises as `_act` does."""
         try:
             with Waiting() as waiting:
                 async with asyncio.timeout(limit) as timeout:
-                    end = await agent.run(step, instruction)
+                    return await agent.run(step, instruction)
         except AgentEndedError:
-            end = AgentEnd.AGENT_TIMEOUT
+            return AgentEnd.AGENT_TIMEOUT
         except TimeoutError as over:
             if not timeout.expired():
                 raise
             trouble = await waiting.trouble()
             if trouble is not None:  # the agent has not ended by itself, and must not be graded
                 raise trouble from over
-            end = AgentEnd.AGENT_TIMEOUT
-
-        async def ended() -> Record:
-            return {"end": end, "seconds": round(time.time() - started["at"], 3)}
-
-        value = await journal.once(AGENT_ENDED, ended)
-        self._report.agent_seconds += value["seconds"]
-        return AgentEnd(value["end"])
+            self._trace.failed(AgentEnd.AGENT_TIMEOUT)
+            return AgentEnd.AGENT_TIMEOUT
 
 
 def _reason(name: str, otherwise: NoVerdictReason) -> NoVerdictReason:

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
 from episode_operator.api.episode import Episode
 from episode_operator.api.labels import EPISODE_UID, pod_name
-from episode_operator.api.reasons import NoVerdictReason
+from episode_operator.api.reasons import NoVerdictReason, Phase
 from episode_operator.controller import events, metrics
+from episode_operator.controller.queue import Cause, cause_of
 from episode_operator.controller.shared import Shared
 from episode_operator.controller.starts import Started
 from episode_operator.controller.task import EpisodeTask, refresh
@@ -130,6 +132,13 @@ class Controller:
     def live(self) -> Collection[str]:
         """Uids of the Episodes with work left."""
         return self._live.keys()
+
+    def places(self) -> Iterable[tuple[Phase, Cause | None]]:
+        """Phase of each Episode that has a task, and what it waits for; for any thread."""
+        now = time.time()
+        for task, _ in list(self._live.values()):
+            status = task.episode.status
+            yield status.phase or Phase.STARTING, cause_of(status, task.pod, now)
 
     async def close(self) -> None:
         """Stop all tasks; their Episodes go on when the next operator starts."""

@@ -1,8 +1,17 @@
 """Prometheus metrics of the operator; every label has a closed set of values."""
 
-from prometheus_client import Counter, Gauge, Histogram
+import re
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Iterator
+from http import HTTPStatus
 
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from episode_operator.api.reasons import Phase
 from episode_operator.api.result import DistillationStatus, EpisodeResultSpec
+from episode_operator.controller.queue import Cause
 
 EPISODES_FINISHED = Counter(
     "episode_operator_episodes_finished", "Episodes finished.", ["verdict", "reason"]
@@ -41,6 +50,66 @@ PHASE_SECONDS = Histogram(
     ["phase"],
     buckets=(0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000, 3000),
 )
+EVENT_LOOP_LAG = Histogram(
+    "episode_operator_event_loop_lag_seconds",
+    "How late the event loop woke a task that sleeps a quarter of a second.",
+    buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10),
+)
+_API_WRITES = Counter(
+    "episode_operator_api_writes",
+    "Requests to the API server that write, also those that were sent again.",
+    ["resource", "verb", "outcome"],
+)
+_VERBS = {"POST": "create", "PATCH": "apply", "PUT": "replace", "DELETE": "delete"}
+_OUTCOMES = {
+    HTTPStatus.NOT_FOUND: "Absent",
+    HTTPStatus.CONFLICT: "Conflict",
+    HTTPStatus.TOO_MANY_REQUESTS: "Throttled",
+}
+_RESOURCE = re.compile(r"/(?:api|apis/[^/]+)/[^/]+(?:/namespaces/[^/]+)?/([a-z]+)")
+
+
+class EpisodesCollector(Collector):
+    """Counts the Episodes that have a task when it is asked to, which is in another thread."""
+
+    def __init__(self, places: Callable[[], Iterable[tuple[Phase, Cause | None]]]) -> None:
+        """`places`: phase of each Episode, and what it waits for."""
+        self._places = places
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The two gauges; each label's value is there, if only with 0."""
+        places = list(self._places())
+        phases, causes = Counts(phase for phase, _ in places), Counts(cause for _, cause in places)
+        episodes = GaugeMetricFamily(
+            "episode_operator_episodes", "Episodes with a task, by phase.", labels=["phase"]
+        )
+        for phase in Phase:
+            episodes.add_metric([phase], phases[phase])
+        yield episodes
+        waiting = GaugeMetricFamily(
+            "episode_operator_episodes_waiting",
+            "Episodes in phase Starting, by what they wait for.",
+            labels=["cause"],
+        )
+        for cause in Cause:
+            waiting.add_metric([cause], causes[cause])
+        yield waiting
+
+
+def api_write(method: str, path: str, status: int) -> None:
+    """Count a request that writes; `status` is the HTTP status, 0 where there was no answer."""
+    found = _RESOURCE.match(path)
+    resource = "other" if found is None else found[1]
+    _API_WRITES.labels(resource, _VERBS[method], _outcome(status)).inc()
+
+
+def _outcome(status: int) -> str:
+    """What became of a write, in one of six words."""
+    if status in _OUTCOMES:
+        return _OUTCOMES[HTTPStatus(status)]
+    if status == 0 or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return "Failed"
+    return "Refused" if status >= HTTPStatus.BAD_REQUEST else "Written"
 
 
 def finished(result: EpisodeResultSpec) -> None:

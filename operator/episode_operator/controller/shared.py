@@ -10,6 +10,7 @@ from episode_operator.kube.client import KubernetesClient
 from episode_operator.results.objects import ObjectStore
 from episode_operator.sandbox.network import Cluster
 from episode_operator.sandbox.pod import SandboxSettings
+from episode_operator.tracing import SpanExport
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,3 +27,5 @@ class Shared:
     session_retry_seconds: float
     """How long a session that was lost is opened again before its attempt has failed."""
     store: ObjectStore | None
+    spans: SpanExport | None
+    """Where traces go; None where nothing is traced."""

@@ -27,6 +27,7 @@ from episode_operator.controller import events, metrics, results, status
 from episode_operator.controller.attempt import Attempt
 from episode_operator.controller.shared import Shared
 from episode_operator.controller.starts import Started
+from episode_operator.controller.traces import EpisodeTrace, distillation_attributes
 from episode_operator.kube.client import (
     EPISODES,
     PODS,
@@ -60,6 +61,9 @@ class EpisodeTask:
         self._shared = shared
         self._client = shared.client
         self.episode = episode
+        self.pod: PodView | None = None
+        """The pod of the current attempt, as it was seen last."""
+        self._trace = EpisodeTrace(shared.spans, episode.uid)
         self._changed = asyncio.Event()
         self._driver: asyncio.Task[Outcome] | None = None
         self._attempt: Attempt | None = None
@@ -110,6 +114,7 @@ class EpisodeTask:
         )
         pod = next((p for p in self._pods if not self._is_stale(p)), None)
         view = self._view(pod) if pod is not None else await self._last_words()
+        self.pod = view or self.pod
         return step.Observed(
             now=time.time(),
             created=episode.created.timestamp(),
@@ -261,6 +266,7 @@ class EpisodeTask:
             self._shared,
             self.episode,
             pod,
+            trace=self._trace.attempt(self.episode.status.attempt),
             on_agent_end=self._agent_completed,
             on_warning=self._warning,
         )
@@ -292,7 +298,8 @@ class EpisodeTask:
 
     async def _next_attempt(self, failure: Failure) -> None:
         await self._stop_driver()
-        self._attempt = None
+        self._trace.attempt_ended(self.episode, self.pod, failure)
+        self._attempt = self.pod = None
         metrics.ATTEMPTS_FAILED.labels(failure.reason).inc()
         await self._event(
             failure.reason,
@@ -340,6 +347,7 @@ class EpisodeTask:
                     artifacts=results.artifacts(outcome),
                     store=self._shared.store,
                 )
+                self._trace.attempt_ended(episode, self.pod, outcome.end)
                 return
             except ObjectStoreError as error:
                 await self._not_stored(error)
@@ -356,11 +364,13 @@ class EpisodeTask:
     async def _distill(self) -> None:
         assert self._result is not None  # lifecycle distils only what is published
         await self._apply(status.distilling(self.episode, self._result, status.utc_now()))
-        self._result = await self._shared.distiller.run(
-            self.episode, self._result, not_stored=self._not_stored
-        )
-        told = self._result.status.distillation
-        assert told is not None  # it was just written
+        with self._trace.distillation() as span:
+            self._result = await self._shared.distiller.run(
+                self.episode, self._result, not_stored=self._not_stored
+            )
+            told = self._result.status.distillation
+            assert told is not None  # it was just written
+            span.tell(distillation_attributes(told))
         await self._event(
             f"Distillation{told.state}",
             told.message,
@@ -372,6 +382,7 @@ class EpisodeTask:
         spec = self._result.spec
         await self._apply(status.finished(self.episode, self._result, status.utc_now()))
         metrics.finished(spec)
+        self._trace.finished(self.episode)
         reward = "" if spec.reward is None else f", reward {spec.reward:g}"
         await self._event(
             spec.reason,
@@ -386,6 +397,7 @@ class EpisodeTask:
         )
         await self._apply(status.finished_without_result(self.episode, message, status.utc_now()))
         metrics.EPISODES_FINISHED.labels(told.verdict, told.reason).inc()
+        self._trace.finished(self.episode)
         await self._event(
             "ResultDeleted", f"{told.verdict}, {told.reason}: {message}", warning=True
         )

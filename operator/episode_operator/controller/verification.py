@@ -10,8 +10,10 @@ from episode_operator.api.episode import Episode
 from episode_operator.api.reasons import NoVerdictReason, Verdict
 from episode_operator.controller import inputs
 from episode_operator.controller.sessions import Sessions
+from episode_operator.controller.traces import verdict_attributes
 from episode_operator.kube.client import KubernetesClient
 from episode_operator.lifecycle.outcome import Failure, Scored
+from episode_operator.tracing import Attribute
 from episode_operator.verifier.base import Context, Tests
 from episode_operator.verifier.composite import AgentUse
 from episode_operator.verifier.verify import verify
@@ -74,6 +76,10 @@ class StepVerification:
         if value["kind"] == "scored":
             return Scored(**{**fields, "verdict": Verdict(fields["verdict"])})
         return Failure(NoVerdictReason(fields["reason"]), fields["message"])
+
+    def told(self, value: Record) -> dict[str, Attribute]:
+        """What a trace tells of a record."""
+        return verdict_attributes(self.replay(value))
 
     async def _tests(self) -> Tests:
         contract = self._verifier.pytest or self._verifier.test_script

@@ -14,6 +14,7 @@ from episode_operator.model.errors import (
     ModelUnauthorized,
     ScaleOutDisabled,
 )
+from episode_operator.model.metrics import Operation
 from episode_operator.model.transport import Transport
 
 _PATH = "/v1/chat/completions"
@@ -74,7 +75,7 @@ class Judge:
         }
         try:
             async with self._gate:
-                answer = await self._http.call("POST", _PATH, body)
+                answer = await self._http.call("POST", _PATH, body, operation=Operation.JUDGE)
             text, cut = _text(answer)
         except ModelError as error:
             return Vote(decision=Decision.FAILED, error=self._wording(error))

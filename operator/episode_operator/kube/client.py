@@ -5,7 +5,7 @@ TLS still come from it (kube/connection.py).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
@@ -18,6 +18,10 @@ import stamina
 from episode_operator.kube.connection import KubernetesConnection
 
 Object = dict[str, Any]
+OnWrite = Callable[[str, str, int], None]
+"""Hears the method, the path and the HTTP status of a request: 200 where it succeeded, 0 where no
+answer came.
+"""
 
 _AWAY = frozenset({0, 429, 500, 502, 503, 504})
 _ATTEMPTS = 6
@@ -119,8 +123,12 @@ class KubernetesClient:
     of fixed names, applies and deletions.
     """
 
-    def __init__(self, connection: KubernetesConnection) -> None:
+    def __init__(
+        self, connection: KubernetesConnection, *, on_write: OnWrite = lambda *_: None
+    ) -> None:
+        """`on_write` hears of each request that writes, also of those that are sent again."""
         self.connection = connection
+        self._on_write = on_write
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(ssl=connection.ssl or True, limit=64),
             timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS),
@@ -163,10 +171,31 @@ class KubernetesClient:
                 on=_retry, attempts=_ATTEMPTS, wait_initial=0.1, wait_max=5.0, timeout=None
             ):
                 with attempt:
-                    return await self._send(method, path, params, data, headers)
+                    return await self._told(method, path, params, data, headers)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise ApiError(0, "Unreachable", f"{method} {path}: {error!r}") from error
         raise AssertionError("unreachable")
+
+    async def _told(
+        self,
+        method: str,
+        path: str,
+        params: dict[str, str] | None,
+        data: bytes | None,
+        headers: dict[str, str],
+    ) -> Object:
+        if method == "GET":
+            return await self._send(method, path, params, data, headers)
+        try:
+            answer = await self._send(method, path, params, data, headers)
+        except ApiError as error:
+            self._on_write(method, path, error.status)
+            raise
+        except (TimeoutError, aiohttp.ClientError, OSError):
+            self._on_write(method, path, 0)
+            raise
+        self._on_write(method, path, HTTPStatus.OK)
+        return answer
 
     async def _send(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from episode_operator.model.errors import ModelBadResponse, ModelNotFound
+from episode_operator.model.metrics import Operation
 from episode_operator.model.transport import Transport
 from episode_operator.model.versions import WeightVersions
 from episode_operator.model.wire import Generated, finite_logprob, parse_generated, token_ids_of
@@ -132,7 +133,9 @@ class VllmClient:
             body["tools"] = list(tools)
         if template_arguments:
             body["chat_template_kwargs"] = dict(template_arguments)
-        answer = await self._http.call("POST", "/v1/chat/completions/render", body)
+        answer = await self._http.call(
+            "POST", "/v1/chat/completions/render", body, operation=Operation.RENDER
+        )
         return token_ids_of(answer.get("token_ids"), what="token_ids of the render")
 
     async def generate(
@@ -160,7 +163,9 @@ class VllmClient:
             body["priority"] = priority
         if request_id is not None:
             body["request_id"] = request_id
-        answer = await self._http.call("POST", "/inference/v1/generate", body)
+        answer = await self._http.call(
+            "POST", "/inference/v1/generate", body, operation=Operation.SAMPLE
+        )
         sampled = parse_generated(answer, top_count=params["logprobs"])
         for span in sampled.versions:
             self.versions.see(span.version)
@@ -181,7 +186,9 @@ class VllmClient:
             "skip_reading_prefix_cache": True,
         }
         body = {"model": self.model, "token_ids": ids, "sampling_params": params}
-        answer = await self._http.call("POST", "/inference/v1/generate", body)
+        answer = await self._http.call(
+            "POST", "/inference/v1/generate", body, operation=Operation.SCORE
+        )
         rows = answer.get("prompt_logprobs")
         if not isinstance(rows, list) or len(rows) != len(ids) or rows[0] is not None:
             raise ModelBadResponse(f"prompt_logprobs are not those of {len(ids)} ids")
@@ -208,7 +215,9 @@ class VllmClient:
         }
         if cache_salt is not None:
             body["cache_salt"] = cache_salt
-        return await self._http.call_raw("POST", "/inference/v1/generate", body)
+        return await self._http.call_raw(
+            "POST", "/inference/v1/generate", body, operation=Operation.SCORE
+        )
 
     async def tokenize(self, text: str) -> list[int]:
         """Ids of plain text, with no special token added; text of special tokens becomes these."""
@@ -222,7 +231,7 @@ class VllmClient:
             "add_special_tokens": False,
             "return_token_strs": True,
         }
-        answer = await self._http.call("POST", "/tokenize", body)
+        answer = await self._http.call("POST", "/tokenize", body, operation=Operation.TOKENIZE)
         ids = token_ids_of(answer.get("tokens"), what="tokens")
         strings = answer.get("token_strs")
         if not isinstance(strings, list) or len(strings) != len(ids):
@@ -234,7 +243,8 @@ class VllmClient:
         if not token_ids:
             return ""
         body = {"model": self.model, "tokens": list(token_ids)}
-        return _text(await self._http.call("POST", "/detokenize", body), "prompt")
+        answer = await self._http.call("POST", "/detokenize", body, operation=Operation.DETOKENIZE)
+        return _text(answer, "prompt")
 
     async def derender(
         self,
@@ -259,7 +269,9 @@ class VllmClient:
                 "tools": list(tools),
             },
         }
-        answer = await self._http.call("POST", "/v1/chat/completions/derender", body)
+        answer = await self._http.call(
+            "POST", "/v1/chat/completions/derender", body, operation=Operation.DERENDER
+        )
         try:
             message = answer["choices"][0]["message"]
         except (KeyError, IndexError, TypeError) as error:

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from episode_operator.model import waiting
+from episode_operator.model import metrics, waiting
 from episode_operator.model.errors import (
     ContextLengthExceeded,
     ModelBadRequest,
@@ -23,6 +23,7 @@ from episode_operator.model.errors import (
     ModelUnavailable,
     ScaleOutDisabled,
 )
+from episode_operator.model.metrics import Operation
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ FIRST_PAUSE_SECONDS = 0.2
 LONGEST_PAUSE_SECONDS = 10.0
 QUOTED_CHARACTERS = 300
 """So much of a server's own message is quoted: a 422 may echo the whole request."""
+_ABSENT = (ScaleOutDisabled, ModelNotFound)
+"""What a server answers that has no such path."""
 
 
 class Transport:
@@ -62,13 +65,18 @@ class Transport:
             self._headers["Authorization"] = f"Bearer {api_key}"
 
     async def call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        operation: Operation = Operation.STATE,
     ) -> dict[str, Any]:
         """The decoded JSON object answered to one request; repeats it where that may help.
 
-        Raises a ModelError.
+        `operation` is what the request is measured as. Raises a ModelError.
         """
-        raw = await self.call_raw(method, path, body)
+        raw = await self.call_raw(method, path, body, operation=operation)
         try:
             answer = orjson.loads(raw)
         except orjson.JSONDecodeError as error:
@@ -81,20 +89,25 @@ class Transport:
         """Like `call`, but None where the server has no such path."""
         try:
             return await self.call(method, path)
-        except (ScaleOutDisabled, ModelNotFound):
+        except _ABSENT:
             return None
 
     async def call_raw(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        operation: Operation = Operation.STATE,
     ) -> bytes:
         """The body answered to one request, not decoded."""
         data = None if body is None else orjson.dumps(body)
         with waiting.current().asking(self.paused):
             try:
-                return await self._once(method, path, data)
+                return await self._once(method, path, data, operation)
             except ModelError as error:
                 failure = error
-            return await self._again(method, path, data, failure)
+            return await self._again(method, path, data, operation, failure)
 
     async def paused(self) -> bool:
         """Whether the server puts off all requests; False where it does not tell."""
@@ -102,7 +115,12 @@ class Transport:
         return answer is not None and answer.get("is_paused") is True
 
     async def _again(
-        self, method: str, path: str, data: bytes | None, failure: ModelError
+        self,
+        method: str,
+        path: str,
+        data: bytes | None,
+        operation: Operation,
+        failure: ModelError,
     ) -> bytes:
         # The budget counts from the first failure: a long request may fail long after its start.
         end, failures = time.monotonic() + self._retry_budget, 1
@@ -114,11 +132,24 @@ class Transport:
             with waiting.current().failing(failure):
                 await asyncio.sleep(pause)
                 try:
-                    return await self._once(method, path, data)
+                    return await self._once(method, path, data, operation)
                 except ModelError as error:
                     failure, failures = error, failures + 1
 
-    async def _once(self, method: str, path: str, data: bytes | None) -> bytes:
+    async def _once(
+        self, method: str, path: str, data: bytes | None, operation: Operation
+    ) -> bytes:
+        begun = time.monotonic()
+        try:
+            content = await self._send(method, path, data)
+        except ModelError as error:
+            if operation is not Operation.STATE or not isinstance(error, _ABSENT):
+                metrics.REQUEST_ERRORS.labels(operation, error.reason).inc()
+            raise
+        metrics.REQUEST_SECONDS.labels(operation).observe(time.monotonic() - begun)
+        return content
+
+    async def _send(self, method: str, path: str, data: bytes | None) -> bytes:
         url = self.endpoint + path
         try:
             async with self._session.request(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from . import errors, protocol
+from . import errors, metrics, protocol
 from .channel import ChannelRefused, OpenChannel
 from .link import Hello, Link, LinkIncompatible, LinkLost, LinkSuperseded
 
@@ -31,6 +31,8 @@ class Answer(NamedTuple):
 
 
 class _Pending(NamedTuple):
+    operation: str
+    begun: float
     message: bytes
     forgets: list[str]
     future: asyncio.Future[Answer]
@@ -165,7 +167,7 @@ class Requester:
             )
         stream = next(self._streams) & 0xFFFFFFFF
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._pending[stream] = _Pending(message, forgets, future)
+        self._pending[stream] = _Pending(operation, time.monotonic(), message, forgets, future)
         if self._link is not None:
             self._link.send(stream, message)
         try:
@@ -210,6 +212,8 @@ class Requester:
         pending = self._pending.pop(stream, None)
         if pending is None or pending.future.done():
             return
+        took = time.monotonic() - pending.begun
+        metrics.REQUEST_SECONDS.labels(pending.operation).observe(took)
         try:
             pending.future.set_result(_answer(message, pod_uid=self.pod_uid))
         except errors.SandboxError as error:
