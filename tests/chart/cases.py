@@ -76,6 +76,20 @@ CASES: dict[str, Values] = {
     },
     "namespaces": {"operator": {"watchNamespaces": ["team-a", "team-b"], "secretReferences": True}},
     "ignored namespaces": {"operator": {"ignoreNamespaces": ["staging", "staging-*"]}},
+    "traced": {
+        "operator": {
+            "tracing": {
+                "endpoint": "http://collector.observability:4318",
+                "env": [
+                    {
+                        "name": "OTEL_EXPORTER_OTLP_HEADERS",
+                        "valueFrom": {"secretKeyRef": {"name": "collector", "key": "headers"}},
+                    }
+                ],
+            }
+        }
+    },
+    "operator's replicas": {"operator": {"replicas": 2}},
     "no CRDs": {"crds": {"install": False}},
     "blocked": {"operator": {"sandbox": {"blockedCIDRs": ["203.0.113.0/24"]}}},
     "metrics for nobody": {"operator": {"networkPolicy": {"from": None}}},

@@ -127,12 +127,14 @@ def test_affinity_is_off_unless_asked_for() -> None:
 
 @every_case
 def test_a_budget_only_where_there_may_be_several_and_never_one_that_blocks(case: str) -> None:
-    vllm = CASES[case].get("vllm", {})
-    several = vllm.get("replicas", 1) > 1 or "autoscaling" in vllm
+    several = [
+        [component]
+        for component in ("operator", "vllm")
+        if (values := CASES[case].get(component, {})).get("replicas", 1) > 1
+        or "autoscaling" in values
+    ]
     budgets = of_kind(case, "PodDisruptionBudget")
-    assert [matching(one["spec"]["selector"]["matchLabels"], case) for one in budgets] == (
-        [["vllm"]] if several else []
-    )
+    assert [matching(one["spec"]["selector"]["matchLabels"], case) for one in budgets] == several
     assert all(one["spec"]["maxUnavailable"] == 1 for one in budgets)
 
 
@@ -148,6 +150,6 @@ def test_an_autoscaler_alone_decides_the_replicas() -> None:
 def test_what_runs_once_is_never_there_twice() -> None:
     for deployment in of_kind("everything", "Deployment"):
         name = deployment["metadata"]["name"]
-        if name != f"{RELEASE}-vllm":
+        if name not in {RELEASE, f"{RELEASE}-vllm"}:
             assert deployment["spec"]["replicas"] == 1, name
             assert deployment["spec"]["strategy"] == {"type": "Recreate"}, name

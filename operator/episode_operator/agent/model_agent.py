@@ -93,7 +93,7 @@ class ModelAgent:
         """Sample a turn and answer it; the agent's end, if it was the last one."""
         recorded = await self._journal.once(f"turn-{turn}", self._sample, replay=self._replay_turn)
         sampled, end = self._sampled(), None
-        span.start = recorded["at"]
+        span.start = recorded.get("at", span.start)  # an earlier release kept none
         told = self._told(sampled, recorded["modelSeconds"])
         if not _wants_answer(sampled):
             end = AgentEnd.NATURAL_FINISH
