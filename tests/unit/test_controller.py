@@ -164,7 +164,7 @@ async def test_an_episode_is_one_trace(
 
     monkeypatch.setattr(Attempt, "run", run)
     kept = KeptSpans()
-    controller = Controller(replace(shared, spans=kept.export, first_backoff_seconds=0))
+    controller = Controller(replace(shared, spans=kept.export, first_backoff_seconds=0), Alone())
     episode = add(cluster, "one")
     episode["metadata"]["uid"] = builders.UID
     try:
@@ -346,6 +346,8 @@ async def test_another_session_in_the_pod_is_another_replicas(
 
 def path(cluster: records.Cluster, name: str) -> str:
     return cluster.path("episodes", name)
+
+
 def recorded(episode: dict[str, Any], pod: str) -> bool:
     told = episode.get("status", {})
     return told.get("podName") == pod and "podUid" in told
