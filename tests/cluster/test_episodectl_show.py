@@ -90,5 +90,5 @@ async def test_the_view_of_a_terminal(
 
 async def test_what_is_not_there(shared: Episodes) -> None:
     code, output, errors = await episodectl("show", "nobody", "-n", shared.namespace)
-    assert (code, output) == (1, "")
+    assert (code, output) == (2, "")
     assert errors.startswith(f"namespace {shared.namespace} has neither")
