@@ -115,7 +115,7 @@ def live(lines: Iterable[Line]) -> tuple[dict[str, int], Row | None]:
     """The live Episodes by phase, in the order of their life, and the one that waits longest."""
     rows = [row for row in map(Row.of, lines) if row.phase != Phase.FINISHED]
     counts = Counter(row.phase or NOT_TAKEN_UP for row in rows)
-    phases = {phase: counts[phase] for phase in (NOT_TAKEN_UP, *Phase) if counts[phase]}
+    phases = {str(phase): counts[phase] for phase in (NOT_TAKEN_UP, *Phase) if counts[phase]}
     waiting = [row for row in rows if row.phase in _WAITING]
     return phases, min(waiting, key=lambda row: row.created, default=None)
 

@@ -33,13 +33,13 @@ def list_episodes(
     selection = Selection(run, group, selector, verdict or (), reason or (), phase or ())
     where = _Where(namespace, all_namespaces)
     rows = on_cluster(lambda client: listing.read(client, where.of(client), selection))
-    if options.plain(as_json):
+    if not rows:
+        say("no such Episodes" if all_namespaces else "no such Episodes here; -A looks everywhere")
+    elif options.plain(as_json):
         for row in rows:
             typer.echo(orjson.dumps(row.to_json()))
-    elif rows:
-        Console(highlight=False).print(table(rows, namespaces=all_namespaces))
     else:
-        say("no such Episodes here; -A looks in all namespaces")
+        Console(highlight=False).print(table(rows, namespaces=all_namespaces))
 
 
 def watch(

@@ -112,7 +112,7 @@ def run(
         acting = specs.agent(agent, script=script, seconds=timeout, max_turns=max_turns)
         sampled = _model(model, temperature=temperature, max_tokens=max_tokens)
         if folder is None:
-            chosen = name or specs.unique("episode")
+            chosen = specs.checked_name(name or specs.unique("episode"))
             build = specs.of_flags(
                 image=image,
                 instruction=instruction,
@@ -129,11 +129,10 @@ def run(
             task = specs.of_task(folder, image=image)
             if sampled is None and acting.kind is AgentKind.MODEL:
                 raise CommandError("missing --model URL/NAME; --agent Oracle runs its solution")
-            chosen = name or specs.unique(task.name)
+            chosen = specs.checked_name(name or specs.unique(task.name))
             build = task.build(acting, prefix=chosen, model=sampled)
             for note in task.notes:
                 say(f"note: {note}", "yellow")
-        specs.checked_name(chosen)
         labels = specs.labels(label or [])
     if dry_run:
         typer.echo(_yaml(episodes.objects(chosen, build, namespace=namespace, labels=labels)))
