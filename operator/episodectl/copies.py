@@ -84,9 +84,7 @@ async def create(client: KubernetesClient, copy: Copy) -> Object:
                 "from its folder"
             )
         owned = [part for part in copy.parts if held[part].get("ownerReferences")]
-    made = await episodes.create(client, [(EPISODES, copy.body)])
-    await episodes.own(client, made, owned)
-    return made
+    return await episodes.create(client, [(EPISODES, copy.body)], shared=owned)
 
 
 def _base(name: str) -> str:

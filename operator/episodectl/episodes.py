@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from episode_operator.api.base import API_VERSION
@@ -73,34 +73,37 @@ def objects(
     return made
 
 
-async def create(client: KubernetesClient, made: list[tuple[Resource, Object]]) -> Object:
-    """Create what `objects` gave; the Episode, which owns its ConfigMaps then.
+async def create(
+    client: KubernetesClient, made: list[tuple[Resource, Object]], *, shared: Sequence[str] = ()
+) -> Object:
+    """Create what `objects` gave; the Episode, which owns its ConfigMaps then, and shared ones.
 
-    Where the Episode cannot be created, its ConfigMaps are deleted again.
+    Where one of these steps fails, what was created is deleted again.
 
     Raises:
         CommandError: an Episode, or a ConfigMap of one, has such a name.
         ApiError: the API server does not answer, or refuses.
     """
-    *parts, (resource, body) = made
-    created: list[str] = []
+    created: list[tuple[Resource, Object]] = []
     try:
-        for kind, part in parts:
-            await client.create(kind, part)
-            created.append(part["metadata"]["name"])
-        episode = await client.create(resource, body)
+        for resource, body in made:
+            created.append((resource, await client.create(resource, body)))
+        _, episode = created[-1]
+        own = [body["metadata"]["name"] for _, body in created[:-1]]
+        for name in (*own, *shared):
+            await _add_owner(client, name, episode)
     except BaseException as error:
-        for name in created:
-            await client.delete(CONFIG_MAPS, body["metadata"]["namespace"], name)
+        for resource, body in reversed(created):
+            metadata = body["metadata"]
+            await client.delete(resource, metadata["namespace"], metadata["name"])
         if isinstance(error, AlreadyExistsError):
             raise CommandError(f"{error.message}; choose another --name") from error
         raise
-    await own(client, episode, created)
     return episode
 
 
-async def own(client: KubernetesClient, episode: Object, config_maps: list[str]) -> None:
-    """Let ConfigMaps stay as long as the Episode does, besides any owners they have."""
+async def _add_owner(client: KubernetesClient, config_map: str, episode: Object) -> None:
+    """Let a ConfigMap stay as long as the Episode does, besides any owners it has."""
     metadata = episode["metadata"]
     owner = {
         "apiVersion": API_VERSION,
@@ -108,13 +111,12 @@ async def own(client: KubernetesClient, episode: Object, config_maps: list[str])
         "name": metadata["name"],
         "uid": metadata["uid"],
     }
-    for name in config_maps:
-        await client.request(
-            "PATCH",
-            CONFIG_MAPS.path(metadata["namespace"], name),
-            body={"metadata": {"ownerReferences": [owner]}},
-            content_type=_STRATEGIC_MERGE,
-        )
+    await client.request(
+        "PATCH",
+        CONFIG_MAPS.path(metadata["namespace"], config_map),
+        body={"metadata": {"ownerReferences": [owner]}},
+        content_type=_STRATEGIC_MERGE,
+    )
 
 
 async def finished(

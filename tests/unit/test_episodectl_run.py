@@ -118,9 +118,12 @@ async def test_wrong_use(
     assert why in result.stderr and cluster.server.objects == {}
 
 
-async def test_a_refused_episode_leaves_nothing(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.server.refuse = lambda method, path: (
-        (422, "spec.x: wrong") if method == "POST" and path.endswith("/episodes") else None
+@pytest.mark.parametrize(("method", "plural"), [("POST", "episodes"), ("PATCH", "configmaps")])
+async def test_what_is_refused_leaves_nothing(
+    cluster: Cluster, tmp_path: Path, method: str, plural: str
+) -> None:
+    cluster.server.refuse = lambda asked, path: (
+        (422, "spec.x: wrong") if asked == method and plural in path else None
     )
     folder = task_folders.harbor(tmp_path / "hello")
     result = await invoke("run", str(folder), *MODEL)

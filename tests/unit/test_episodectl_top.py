@@ -47,9 +47,14 @@ def test_live_episodes() -> None:
 
 
 def test_only_the_last_minutes_count() -> None:
-    cells = {"Verdict": "Passed", "Reason": "TestsPassed", "Turns": 2, "Tokens": None}
-    lines = [line(seconds=599, **cells), line(seconds=601, **cells)]
-    assert overview.ended(lines, now=NOW, minutes=10) == [Ended("Passed", "TestsPassed", 2, 0)]
+    cells: dict[str, Any] = {
+        "Verdict": "Passed",
+        "Reason": "TestsPassed",
+        "Turns": 2,
+        "Tokens": None,
+    }
+    found = [line(seconds=599, **cells), line(seconds=601, **cells)]
+    assert overview.ended(found, now=NOW, minutes=10) == [Ended("Passed", "TestsPassed", 2, 0)]
 
 
 def test_usage_of_any_form() -> None:

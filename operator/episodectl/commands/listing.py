@@ -16,6 +16,9 @@ from episodectl.rows import Row, table
 from episodectl.running import on_cluster, reporting, say
 from episodectl.selection import Selection
 
+_UNCUT = 10_000
+"""Columns: more than any row has, since a name that is cut off is of no use."""
+
 
 def list_episodes(
     *,
@@ -39,7 +42,8 @@ def list_episodes(
         for row in rows:
             typer.echo(orjson.dumps(row.to_json()))
     else:
-        Console(highlight=False).print(table(rows, namespaces=all_namespaces))
+        console = Console(highlight=False, width=_UNCUT)
+        console.print(table(rows, namespaces=all_namespaces))
 
 
 def watch(
