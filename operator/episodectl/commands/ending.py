@@ -8,10 +8,10 @@ import typer
 from episode_operator.api.episode import Episode
 from episode_operator.kube.client import EPISODES, KubernetesClient, Object
 from episodectl import copies, episodes
-from episodectl.commands.run import wait
+from episodectl.commands.run import follow
 from episodectl.errors import CommandError
 from episodectl.options import AsJson, EpisodeName, Namespace, complete_episodes
-from episodectl.running import PROGRAM, on_cluster, reporting, say
+from episodectl.running import on_cluster, reporting, say
 
 
 def cancel(
@@ -85,12 +85,6 @@ def retry(
         return copy, await copies.create(client, copy)
 
     copy, made = on_cluster(work)
-    chosen = made["metadata"]["name"]
     for left_out in copy.dropped:
         say(f"left out: {left_out}", "yellow")
-    say(f"episode/{chosen} created in namespace {made['metadata']['namespace']}", "dim")
-    if detach:
-        typer.echo(chosen)
-        say(f"follow it: {PROGRAM.get()} watch {chosen}", "dim")
-        return
-    wait(chosen, made["metadata"]["namespace"], as_json=as_json)
+    follow(made, detach=detach, as_json=as_json)

@@ -1,7 +1,7 @@
 """`episodectl run`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 import yaml
@@ -138,16 +138,20 @@ def run(
         typer.echo(_yaml(episodes.objects(chosen, build, namespace=namespace, labels=labels)))
         return
     made = on_cluster(lambda client: _create(client, namespace, chosen, build, labels))
-    told = f"episode/{chosen} created in namespace {made['metadata']['namespace']}"
-    if detach:
-        typer.echo(chosen)
-        say(f"{told}; follow it: {PROGRAM.get()} watch {chosen}", "dim")
-        return
-    say(told, "dim")
-    wait(chosen, made["metadata"]["namespace"], as_json=as_json)
+    follow(made, detach=detach, as_json=as_json)
 
 
-def wait(name: str, namespace: str, *, as_json: bool) -> None:
+def follow(made: Object, *, detach: bool, as_json: bool) -> None:
+    """Tell that an Episode is created; then `wait`, or where it is detached, print its name."""
+    name, namespace = made["metadata"]["name"], made["metadata"]["namespace"]
+    say(f"episode/{name} created in namespace {namespace}", "dim")
+    if not detach:
+        wait(name, namespace, as_json=as_json)
+    typer.echo(name)
+    say(f"follow it: {PROGRAM.get()} watch {name} -n {namespace}", "dim")
+
+
+def wait(name: str, namespace: str, *, as_json: bool) -> NoReturn:
     """Wait for the verdict of an Episode, print it, and exit with its code."""
     program = PROGRAM.get()
     episode = on_cluster(
