@@ -2,13 +2,11 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from episode_operator.api.agent import Agent, AgentKind
-from episode_operator.api.episode import Episode
 from episode_operator.api.labels import unique_name
 from episode_operator.kube.client import (
     CONFIG_MAPS,
@@ -17,23 +15,13 @@ from episode_operator.kube.client import (
     ApiError,
     KubernetesClient,
 )
+from episodectl import episodes
 from episodectl.outcome import Mark, Outcome, judge
-from trainer_bridge.sources import Build, Task, Unreadable, manifest
+from trainer_bridge.sources import Build, Task, Unreadable
 
 RUN_LABEL = "episodes.dev/golden"
 
-_POLL_SECONDS = 1.0
-_UPTAKE_SECONDS = 60.0
-_OVERTIME_SECONDS = 300.0
 _SLUG_LENGTH = 40
-
-
-class NotFinishedError(Exception):
-    """An Episode that nobody works on."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 async def scan(
@@ -109,10 +97,10 @@ class GoldenRunner:
             return unreadable(task.name, error)
         try:
             await self._create(build, made)
-            return await self._finish(task.name, build, made)
+            return await self._finish(task.name, made)
         except ApiError as error:
             return Outcome(task.name, Mark.ERR, "ApiError", str(error), episode=made.episode)
-        except NotFinishedError as error:
+        except episodes.NotFinishedError as error:
             return Outcome(task.name, Mark.ERR, error.reason, str(error), episode=made.episode)
         finally:
             if not self._keep:
@@ -120,36 +108,20 @@ class GoldenRunner:
 
     async def _create(self, build: Build, made: Made) -> None:
         labels = {RUN_LABEL: self._run}
-        for part in build.parts:
-            made.config_maps.append(part.name)
-            await self._client.create(CONFIG_MAPS, part.to_api(self._namespace, labels))
-        body = manifest(made.episode, build.spec)
-        body["metadata"] |= {"namespace": self._namespace, "labels": labels}
-        made.uid = (await self._client.create(EPISODES, body))["metadata"]["uid"]
+        *parts, (resource, body) = episodes.objects(
+            made.episode, build, namespace=self._namespace, labels=labels
+        )
+        for kind, part in parts:
+            made.config_maps.append(part["metadata"]["name"])
+            await self._client.create(kind, part)
+        made.uid = (await self._client.create(resource, body))["metadata"]["uid"]
 
-    async def _finish(self, name: str, build: Build, made: Made) -> Outcome:
-        started = time.monotonic()
-        while not (episode := await self._get(made)).status.finished:
-            waited = time.monotonic() - started
-            if episode.status.phase is None and waited > _UPTAKE_SECONDS:
-                raise NotFinishedError(
-                    "NotTakenUp",
-                    f"no operator has taken the Episode up in {waited:.0f} s; does one run, and "
-                    f"does it watch namespace {self._namespace}?",
-                )
-            if waited > build.spec.active_deadline_seconds + _OVERTIME_SECONDS:
-                raise NotFinishedError("NotFinished", f"not finished in {waited:.0f} s")
-            await asyncio.sleep(_POLL_SECONDS)
+    async def _finish(self, name: str, made: Made) -> Outcome:
+        episode = await episodes.finished(self._client, self._namespace, made.episode)
         stored = await self._client.get(
             EPISODE_RESULTS, self._namespace, unique_name(episode.name, episode.uid)
         )
         return judge(name, episode, stored)
-
-    async def _get(self, made: Made) -> Episode:
-        stored = await self._client.get(EPISODES, self._namespace, made.episode)
-        if stored is None:
-            raise NotFinishedError("EpisodeDeleted", "somebody deleted the Episode")
-        return Episode.model_validate(stored)
 
     async def _delete(self, made: Made) -> None:
         """Delete the Episode first: what it still needs goes last."""

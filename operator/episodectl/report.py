@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import StrEnum
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,13 +14,6 @@ from episodectl.outcome import Mark, Outcome
 _STYLES = {Mark.PASS: "green", Mark.FAIL: "red", Mark.ERR: "yellow"}
 _NAME_WIDTH = 50
 _MESSAGE_LENGTH = 300
-
-
-class Output(StrEnum):
-    """Form of the results."""
-
-    TABLE = "table"
-    JSON = "json"
 
 
 class Watch:
@@ -90,12 +82,12 @@ def show(
     console: Console,
     outcomes: Sequence[Outcome],
     *,
-    output: Output,
+    as_json: bool,
     seconds: float,
 ) -> None:
     """Print all results."""
     counts = Counter(outcome.mark for outcome in outcomes)
-    if output is Output.JSON:
+    if as_json:
         value = {
             "results": [outcome.to_json() for outcome in outcomes],
             "summary": {mark.value: counts[mark] for mark in Mark},

@@ -5,55 +5,34 @@ from collections.abc import Mapping
 
 import orjson
 import typer
-from pydantic import ValidationError
 from rich.console import Console
 
-from episode_operator.kube import connection
-from episode_operator.kube.client import ApiError, KubernetesClient
-from episode_operator.results.arrays import PayloadError
-from episode_operator.results.blobs import BlobError
-from episode_operator.results.finding import RecordError
-from episode_operator.results.messages import MessagesError
-from episode_operator.results.objects import ObjectStoreError
+from episode_operator.kube.client import KubernetesClient
 from episode_operator.results.record import EpisodeRecord
-from episode_operator.results.turns import TurnsError
-from episodectl import rollout, view
+from episodectl import records, rollout, view
 from episodectl.texts import NoTexts, texts
-
-UNREADABLE = (
-    RecordError,
-    BlobError,
-    PayloadError,
-    MessagesError,
-    TurnsError,
-    ObjectStoreError,
-    ApiError,
-    ValidationError,
-)
 
 
 async def read(
-    name: str, *, namespace: str | None, endpoint: str | None
+    client: KubernetesClient, name: str, *, namespace: str, endpoint: str | None
 ) -> tuple[EpisodeRecord, dict[int, str] | None, str | None]:
     """The record, the texts of its ids, and if there are none, why."""
-    async with KubernetesClient(await connection.load()) as client:
-        where = namespace or client.connection.namespace
-        record = await EpisodeRecord.load(client, namespace=where, name=name)
-        model = record.result.spec.model
-        if record.row is None or model is None:
-            return record, None, None
-        # Inside of the cluster a Service answers itself; a URL of the user's is taken as it is.
-        direct = endpoint is not None or "KUBERNETES_SERVICE_HOST" in os.environ
-        try:
-            found = await texts(
-                record.row.tokens.tolist(),
-                endpoint=endpoint or _endpoint(record),
-                model=model.name,
-                through=None if direct else client,
-            )
-        except NoTexts as error:
-            return record, None, str(error)
-        return record, found, None
+    record = await records.load(client, namespace, name)
+    model = record.result.spec.model
+    if record.row is None or model is None:
+        return record, None, None
+    # Inside of the cluster a Service answers itself; a URL of the user's is taken as it is.
+    direct = endpoint is not None or "KUBERNETES_SERVICE_HOST" in os.environ
+    try:
+        found = await texts(
+            record.row.tokens.tolist(),
+            endpoint=endpoint or _endpoint(record),
+            model=model.name,
+            through=None if direct else client,
+        )
+    except NoTexts as error:
+        return record, None, str(error)
+    return record, found, None
 
 
 def _endpoint(record: EpisodeRecord) -> str:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from episodectl.rollout import Token, Turn
+from episodectl.rows import VERDICT_STYLES
 
 INSERTED, UNSCORED = Style(dim=True), Style(underline=True)
 _LOGPROBS = (-0.1, -0.7, -2.3, -4.6)
@@ -18,7 +19,6 @@ _ADVANTAGES = (0.1, 0.5, 1.0, 2.0)
 _AMBERS = ("#4d3800", "#7a5900", "#b38200", "#e6a700")
 _GREENS = ("#003d1a", "#00662b", "#00993f", "#00cc55")
 _REDS = ("#4d0f0f", "#801a1a", "#b32424", "#e62e2e")
-_VERDICTS = {"Passed": "green", "Failed": "red", "NoVerdict": "yellow"}
 
 
 def style(token: Token, *, taught: bool) -> Style:
@@ -73,7 +73,7 @@ def print_head(console: Console, head: Mapping[str, Any]) -> None:
     """The Episode as a whole."""
     verdict, reward = head["verdict"], head.get("reward")
     title = Text(f"{head['episode']['name']}  ", style="bold")
-    title.append(verdict, style=_VERDICTS[verdict])
+    title.append(verdict, style=VERDICT_STYLES[verdict])
     title.append("" if reward is None else f"  reward {reward:g}")
     console.print(title.append(f"  {head['reason']}"), soft_wrap=True)
     lines = {

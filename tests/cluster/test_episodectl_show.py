@@ -2,13 +2,11 @@
 
 import asyncio
 import json
-import os
-import pty
-import sys
 from typing import Any
 
 import pytest
 
+from tests.cluster.command_line import episodectl, on_a_terminal
 from tests.cluster.episodes import PASSING_TEST, Ended, Episodes, scripted
 from tests.cluster.vllm import held_out_tasks
 
@@ -25,35 +23,6 @@ async def ended(shared: Episodes, image: str, model: dict[str, object]) -> Ended
         test=PASSING_TEST,
     )
     return await shared.run("hello", spec)
-
-
-async def episodectl(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "episodectl",
-        *arguments,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    output, errors = await process.communicate()
-    assert process.returncode is not None
-    return process.returncode, output.decode(), errors.decode()
-
-
-def on_a_terminal(*arguments: str) -> str:
-    """What a terminal gets."""
-    chunks = []
-
-    def read(descriptor: int) -> bytes:
-        data = os.read(descriptor, 65536)
-        chunks.append(data)
-        return b" " if data else b""
-
-    code = pty.spawn([sys.executable, "-m", "episodectl", *arguments], read)
-    assert code == 0
-    return b"".join(chunks).decode()
 
 
 async def test_lines_of_json_with_texts_through_the_api_server(
@@ -90,5 +59,5 @@ async def test_the_view_of_a_terminal(
 
 async def test_what_is_not_there(shared: Episodes) -> None:
     code, output, errors = await episodectl("show", "nobody", "-n", shared.namespace)
-    assert (code, output) == (1, "")
+    assert (code, output) == (2, "")
     assert errors.startswith(f"namespace {shared.namespace} has neither")

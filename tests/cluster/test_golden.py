@@ -37,7 +37,7 @@ class Scan:
 async def start(*arguments: str, namespace: str) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "episodectl", "golden", *arguments),
-        *("--namespace", namespace, "--output", "json"),
+        *("--namespace", namespace, "--json"),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, **golden_tasks.CALLER},
@@ -72,7 +72,7 @@ async def test_right_solutions_pass(
     client: KubernetesClient, namespace: str, image: str, tmp_path: Path
 ) -> None:
     paths = golden_tasks.write_all(tmp_path, image)
-    scan = await golden(*map(str, paths), "-n", "6", namespace=namespace)
+    scan = await golden(*map(str, paths), "-p", "6", namespace=namespace)
     wrong = {name: one for name, one in scan.results.items() if one["result"] != "pass"}
     assert wrong == {}
     assert len(scan.results) == len(golden_tasks.harbor_tasks(image)) + 3 >= 13

@@ -1,6 +1,7 @@
 """An API server that keeps objects and does nothing with them, over HTTP on the loopback."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -12,8 +13,12 @@ import orjson
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from episode_operator.api.crd import definitions
+
 Refusal = tuple[int, str]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_NAMESPACE = re.compile("/namespaces/[^/]+/")
 
 
 async def _plain(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -82,9 +87,12 @@ class KubernetesServer:
     def _listed(self, request: web.Request) -> dict[str, Any]:
         """The objects of a collection with these labels."""
         items = [item for path, item in self.objects.items() if _selected(request, path, item)]
+        metadata = {"resourceVersion": str(len(self.events))}
+        if "as=Table" in request.headers["Accept"]:
+            return {**_table(request.path.rpartition("/")[2], items), "metadata": metadata}
         if "PartialObjectMetadataList" in request.headers["Accept"]:
             items = [{"metadata": item["metadata"]} for item in items]
-        return {"items": items, "metadata": {"resourceVersion": str(len(self.events))}}
+        return {"items": items, "metadata": metadata}
 
     async def _watch(self, request: web.Request) -> web.StreamResponse:
         """What changes from a version on, until the client or this server ends."""
@@ -116,7 +124,10 @@ class KubernetesServer:
             return self._apply_status(path.removesuffix("/status"), body["status"], manager)
         if path not in self.objects:
             return self._create(path.rpartition("/")[0], body)
-        self.objects[path] |= {key: value for key, value in body.items() if key != "metadata"}
+        found = self.objects[path]
+        found |= {key: value for key, value in body.items() if key != "metadata"}
+        if (owners := body["metadata"].get("ownerReferences")) is not None:
+            found["metadata"].setdefault("ownerReferences", []).extend(owners)
         return web.json_response(self._note("MODIFIED", path))
 
     def _apply_status(self, path: str, status: dict[str, Any], manager: str) -> web.Response:
@@ -186,12 +197,40 @@ class KubernetesServer:
         )
 
 
+def _table(plural: str, items: list[dict[str, Any]]) -> dict[str, Any]:
+    """The objects of a custom resource as a table, with the columns of its definition."""
+    [definition] = [
+        found["spec"]
+        for found in definitions().values()
+        if found["spec"]["names"]["plural"] == plural
+    ]
+    columns = definition["versions"][0]["additionalPrinterColumns"]
+    rows = [
+        {
+            "cells": [item["metadata"]["name"], *(_cell(item, column) for column in columns)],
+            "object": {"metadata": item["metadata"]},
+        }
+        for item in items
+    ]
+    return {"columnDefinitions": [{"name": "Name"}, *columns], "rows": rows}
+
+
+def _cell(item: dict[str, Any], column: dict[str, Any]) -> Any:
+    value: Any = item
+    for key in column["jsonPath"].split(".")[1:]:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
 def _selected(request: web.Request, path: str, item: dict[str, Any]) -> bool:
     """Whether a request for a collection asks for this object of it."""
+    collection = path.rpartition("/")[0]
+    everywhere = _NAMESPACE.sub("/", collection)
     terms = filter(None, request.query.get("labelSelector", "").split(","))
     labels = item["metadata"].get("labels", {})
-    return path.rpartition("/")[0] == request.path and all(
-        labels.get(key) == value for key, value in (term.split("=") for term in terms)
+    return request.path in (collection, everywhere) and all(
+        labels.get(key) == value if separator else key in labels
+        for key, separator, value in (term.partition("=") for term in terms)
     )
 
 

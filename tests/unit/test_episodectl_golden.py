@@ -9,7 +9,7 @@ import pytest
 
 from episode_operator.kube.client import KubernetesClient
 from episode_operator.kube.connection import KubernetesConnection
-from episodectl import golden
+from episodectl import episodes
 from episodectl.golden import GoldenRunner
 from episodectl.outcome import Mark
 from tests.fakes.kubernetes_server import KubernetesServer
@@ -21,7 +21,7 @@ EPISODES = "/apis/episodes.dev/v1alpha1/namespaces/space/episodes/"
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(golden, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(episodes, "_POLL_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def test_files_come_before_the_episode_and_all_goes_away(
 async def test_a_namespace_without_operator(
     server: KubernetesServer, runner: GoldenRunner, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(golden, "_UPTAKE_SECONDS", 0.0)
+    monkeypatch.setattr(episodes, "_UPTAKE_SECONDS", 0.0)
     outcome = await runner.run(0, task)
     assert (outcome.mark, outcome.reason) == (Mark.ERR, "NotTakenUp")
     assert "does it watch namespace space?" in outcome.message
@@ -85,7 +85,7 @@ async def test_a_namespace_without_operator(
 async def test_an_episode_that_never_ends(
     server: KubernetesServer, runner: GoldenRunner, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(golden, "_OVERTIME_SECONDS", -1e9)
+    monkeypatch.setattr(episodes, "_OVERTIME_SECONDS", -1e9)
     outcome = await runner.run(0, task)
     assert (outcome.mark, outcome.reason) == (Mark.ERR, "NotFinished")
     assert server.objects == {}

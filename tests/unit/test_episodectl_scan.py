@@ -13,7 +13,7 @@ from episode_operator.api.agent import Agent, Model
 from episodectl.cli import app
 from episodectl.golden import scan
 from episodectl.outcome import Mark, Outcome
-from episodectl.report import Output, Watch, show
+from episodectl.report import Watch, show
 from tests.unit import task_folders
 from trainer_bridge.sources import Build, Task, Unreadable
 
@@ -88,15 +88,15 @@ OUTCOMES = [
 ]
 
 
-def printed(output: Output) -> str:
+def printed(*, as_json: bool) -> str:
     console = Console(width=40, no_color=True)
     with console.capture() as capture:
-        show(console, OUTCOMES, output=output, seconds=9.9)
+        show(console, OUTCOMES, as_json=as_json, seconds=9.9)
     return capture.get()
 
 
 def test_the_table() -> None:
-    assert printed(Output.TABLE).splitlines() == [
+    assert printed(as_json=False).splitlines() == [
         "pass one       3 s",
         "fail three     2 s  reward 0, TestsFailed: wrote 0",
         "      note: a note",
@@ -106,7 +106,7 @@ def test_the_table() -> None:
 
 
 def test_the_json() -> None:
-    told = json.loads(printed(Output.JSON))
+    told = json.loads(printed(as_json=True))
     assert told["summary"] == {"pass": 1, "fail": 1, "ERR": 1}
     assert [one["reward"] for one in told["results"]] == [1.0, 0.0, None]
     assert told["results"][1]["notes"] == ["a note"]

@@ -146,16 +146,16 @@ async def test_an_episode_that_is_gone(cluster: Cluster) -> None:
 
 async def test_what_cannot_be_shown(cluster: Cluster) -> None:
     result = await show("nobody")
-    assert (result.exit_code, result.stdout) == (1, "")
+    assert (result.exit_code, result.stdout) == (2, "")
     assert "neither an Episode nor an EpisodeResult nobody" in result.stderr
     stored = await cluster.add_result()
     path = cluster.path("episoderesults", stored.metadata["name"])
     cluster.server.objects[path]["spec"]["tokens"]["inline"] = "AAAA"
     result = await show("hello")
-    assert result.exit_code == 1 and "sha256" in result.stderr
+    assert result.exit_code == 2 and "sha256" in result.stderr
     cluster.server.objects[path]["spec"]["verdict"] = "Perhaps"
     result = await show("hello")
-    assert result.exit_code == 1 and "verdict" in result.stderr
+    assert result.exit_code == 2 and "verdict" in result.stderr
     assert "Traceback" not in result.output
 
 

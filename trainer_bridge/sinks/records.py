@@ -38,10 +38,15 @@ def check(group: TrainingGroup) -> None:
     """
     check_distinct(group)
     for record in group.members:
-        _check_record(record)
+        check_record(record)
 
 
-def _check_record(record: EpisodeRecord) -> None:
+def check_record(record: EpisodeRecord) -> None:
+    """What must hold of one Episode.
+
+    Raises:
+        RefusedError: NonFinite or Malformed, as `check`.
+    """
     name, spec = record.result.spec.episode.name, record.result.spec
     for part, value in {"reward": spec.reward, **spec.reward_components}.items():
         if value is not None and not isfinite(value):

@@ -28,33 +28,48 @@ def rows(group: TrainingGroup, settings: DatasetSettings) -> list[Row]:
         RefusedError: BadMessages: the columns have no place for something in one. NotFillable:
             neutral_fill lacks the student's values at a position.
     """
-    return [_row(record, group, settings) for record in group.members]
+    told = {"group": group.name, "task": group.task, "family": group.family}
+    chosen = settings.model_dump(
+        include={"include_messages", "include_distillation", "neutral_fill"}
+    )
+    return [row(record, **chosen) | told for record in group.members]
 
 
-def _row(record: EpisodeRecord, group: TrainingGroup, settings: DatasetSettings) -> Row:
-    row = dict.fromkeys(COLUMNS)
-    row |= _outcome(record, group)
+def row(
+    record: EpisodeRecord,
+    *,
+    include_messages: bool = True,
+    include_distillation: bool = True,
+    neutral_fill: bool = False,
+) -> Row:
+    """One Episode by itself: task and family are None, as a result does not tell them.
+
+    The choices are those of DatasetSettings.
+
+    Raises:
+        RefusedError: as `rows`.
+    """
+    found = dict.fromkeys(COLUMNS)
+    found |= _outcome(record)
     if record.row is not None:
-        row |= _tokens(record, record.row)
-        if settings.include_distillation and record.distillation is not None:
+        found |= _tokens(record, record.row)
+        if include_distillation and record.distillation is not None:
             values = record.distillation
-            if settings.neutral_fill:
-                values = _filled(record, record.row, values)
-            row |= _distillation(record.row, values)
-    if settings.include_messages:
-        row["messages"] = messages(record)
-    return row
+            if neutral_fill:
+                values = filled(record, record.row, values)
+            found |= _distillation(record.row, values)
+    if include_messages:
+        found["messages"] = messages(record)
+    return found
 
 
-def _outcome(record: EpisodeRecord, group: TrainingGroup) -> Row:
+def _outcome(record: EpisodeRecord) -> Row:
     spec = record.result.spec
     found: Row = {
         "episode": spec.episode.name,
         "uid": spec.episode.uid,
-        "group": group.name,
+        "group": None if spec.group is None else spec.group.name,
         "member": None if spec.group is None else spec.group.member,
-        "task": group.task,
-        "family": group.family,
         "verdict": str(spec.verdict),
         "reason": spec.reason,
         "reward": spec.reward,
@@ -97,7 +112,12 @@ def _tokens(record: EpisodeRecord, row: TokenRow) -> Row:
     return found
 
 
-def _filled(record: EpisodeRecord, row: TokenRow, values: Distillation) -> Distillation:
+def filled(record: EpisodeRecord, row: TokenRow, values: Distillation) -> Distillation:
+    """The values at all sampled positions.
+
+    Raises:
+        RefusedError: NotFillable.
+    """
     try:
         return neutral.filled(values, row)
     except PayloadError as error:

@@ -1,0 +1,1 @@
+"""The commands: what the user gives, and what is printed."""
