@@ -41,13 +41,13 @@ class Plan:
     signal: Signal
     hints_of_another_task: bool = False
     control: Control | None = None
-    steps: int = 10
+    steps: int = 16
     groups: int = 3
     group_size: int = 8
-    epochs: int = 3
-    learning_rate: float = 3e-5
+    epochs: int = 2
+    learning_rate: float = 4e-5
     evaluated: int = 32
-    steps_per_evaluation: int = 5
+    steps_per_evaluation: int = 8
 
     @property
     def batch_size(self) -> int:

@@ -7,33 +7,55 @@ lessons has a hint behind the instruction, where the teacher of on-policy distil
 import hashlib
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 
 from episode_operator.distill.prompts import HEADING
 from examples.learning.judge import hint_text
+from examples.learning.plan import FAMILIES
 from tests.testbed.paths import CACHE
 from tests.testbed.policy import ensure_trained, fingerprint
-from trainer_bridge.sources.builtin.terminal import Family, tasks
+from trainer_bridge.sources.builtin.terminal import Family, TerminalTask, tasks
 
 SEED = 1_000_003
 """Of the lessons' tasks: those of a run have small seeds."""
-HINTED_SHARE = 0.35
-WEIGHTS: dict[Family, int] = {"write-1": 3, "transform-1": 3, "count-1": 3, "fix-1": 4}
-"""Lessons of a family: what is harder is taught more, so that no family begins without a chance."""
-OPTIONS = ("--steps=14", "--stop-after=7", "--batch=8", "--learning-rate=8e-5")
-LESSONS = 56
+HINTED_SHARE = 0.25
+ROUND = {"echo": 2, "sort": 2, "tac": 3, "wc -l": 1, "wc -w": 1, "sed": 3}
+"""Lessons of a step by how their commands begin: what is harder is taught more, so that nothing
+begins without a chance. Every step teaches all of it, else the policy does what it saw last."""
+STEPS = 9
+OPTIONS = (
+    "--steps=20",
+    f"--stop-after={STEPS}",
+    f"--batch={sum(ROUND.values())}",
+    "--learning-rate=4e-5",
+)
 
 
 def lessons() -> list[dict[str, str]]:
     """The lessons in their order: an instruction, with or without a hint, and its command."""
     chance = random.Random(SEED)
-    streams = {family: tasks("train", seed=SEED, families=[family]) for family in WEIGHTS}
-    chosen = chance.choices(list(WEIGHTS), list(WEIGHTS.values()), k=LESSONS)
+    streams = {begin: _tasks(begin) for begin in ROUND}
+    chosen = [begin for begin, count in ROUND.items() for _ in range(count)] * STEPS
     return [
         {"instruction": _asked(task.instruction, task.command, chance), "command": task.command}
-        for task in (next(streams[family]) for family in chosen)
+        for task in (next(streams[begin]) for begin in chosen)
     ]
+
+
+def _tasks(begin: str) -> Iterator[TerminalTask]:
+    """Tasks whose command begins so."""
+    (family,) = {task.family for task in islice(_stream(FAMILIES), 100) if _begins(task, begin)}
+    return (task for task in _stream([family]) if _begins(task, begin))
+
+
+def _stream(families: Collection[Family]) -> Iterator[TerminalTask]:
+    return tasks("train", seed=SEED, families=families)
+
+
+def _begins(task: TerminalTask, begin: str) -> bool:
+    return task.command.startswith(f"{begin} ")
 
 
 def _asked(instruction: str, command: str, chance: random.Random) -> str:
