@@ -127,7 +127,9 @@ class KubernetesServer:
         found = self.objects[path]
         found |= {key: value for key, value in body.items() if key != "metadata"}
         if (owners := body["metadata"].get("ownerReferences")) is not None:
-            found["metadata"].setdefault("ownerReferences", []).extend(owners)
+            known = found["metadata"].setdefault("ownerReferences", [])
+            uids = {owner["uid"] for owner in known}
+            known.extend(owner for owner in owners if owner["uid"] not in uids)
         return web.json_response(self._note("MODIFIED", path))
 
     def _apply_status(self, path: str, status: dict[str, Any], manager: str) -> web.Response:

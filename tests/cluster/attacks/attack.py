@@ -33,6 +33,9 @@ for process in /proc/[0-9]*; do tr '\\0' ' ' < $process/cmdline; echo; done 2>/d
 """
 """Scores the answer, then leaves time to overwrite the reward, and lists what runs beside it."""
 
+PATIENT_SCRIPT = SCRIPT.replace("sleep 0.3", "sleep 3")
+"""For attacks that must work: a node under load may be slow to run them."""
+
 PYTEST = f"""\
 # {HIDDEN}
 from pathlib import Path

@@ -26,7 +26,7 @@ _RUN = f"""\
 # {HIDDEN}
 {{}}
 echo 0 > /logs/verifier/reward.txt
-sleep 0.3
+sleep 3
 """
 """Tests that run the agent's program, and then score it."""
 

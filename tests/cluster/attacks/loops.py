@@ -7,6 +7,7 @@ from tests.cluster.attacks.attack import (
     FORGER,
     IMAGE,
     PASSED,
+    PATIENT_SCRIPT,
     SCRIPT,
     SOLVE,
     Attack,
@@ -57,7 +58,7 @@ deep=$(printf 'd/%.0s' $(seq 1900)); mkdir -p /tmp/$deep && cd /tmp/$deep
 export PATH=$(printf 'a:%.0s' $(seq 25000))$PATH"""
 """Before a command starts its program is looked for in each folder of PATH: for seconds here."""
 
-_KEEP: dict[str, Any] = {"testScript": {"script": SCRIPT}, "agentProcesses": "Keep"}
+_KEEP: dict[str, Any] = {"testScript": {"script": PATIENT_SCRIPT}, "agentProcesses": "Keep"}
 
 
 def _left(command: str, *, image: str = BUSYBOX) -> Attack:
@@ -128,8 +129,8 @@ ATTACKS: dict[str, Attack] = {
         (
             tries(
                 "waits for the tests",
-                f"{_STEAL} {LEFT} touch x; sleep 0.3; ls /workspace/stolen; rm x; sleep 0.3; "
-                "rm /workspace/stolen/*",
+                f"{_STEAL} {LEFT} touch x; until test -e /workspace/stolen/x; do sleep 0.1; done; "
+                "ls /workspace/stolen; rm x; sleep 1; rm /workspace/stolen/*",
                 "x",
             ),
         ),
