@@ -28,6 +28,7 @@ from episode_operator.model import (
 )
 from episode_operator.sandbox.session import Session
 from episode_operator.tracing import Trace
+from tests.fakes.journal_store import JournalStore
 from tests.fakes.vllm_server import GENERATE, MODEL, RENDER, FakeVllm, Fault, Reply
 
 STEP = Step.model_validate(
@@ -39,21 +40,7 @@ STEP = Step.model_validate(
 )
 
 
-class Store:
-    """A journal in memory."""
-
-    def __init__(self) -> None:
-        self.entries: list[bytes] = []
-
-    async def journal_append(self, index: int, data: bytes) -> None:
-        assert index == len(self.entries)
-        self.entries.append(data)
-
-    async def journal_read(self) -> list[bytes]:
-        return list(self.entries)
-
-
-class SlowStore(Store):
+class SlowStore(JournalStore):
     """A journal that takes the entry of one step only when it may."""
 
     def __init__(self, step: str) -> None:
@@ -72,7 +59,9 @@ async def no_sandbox() -> Any:
     raise AssertionError("no tool is called here")
 
 
-async def agent(client: VllmClient, store: Store, limit: dict[str, int] | None) -> ModelAgent:
+async def agent(
+    client: VllmClient, store: JournalStore, limit: dict[str, int] | None
+) -> ModelAgent:
     """An agent as a starting operator makes it."""
     capabilities = await detect(client)
     return ModelAgent(
@@ -113,7 +102,7 @@ async def run(
 ) -> AgentEnd:
     """Run an agent on a server that has labels[0], then after each turn the next one."""
     server.labels_weights, server.weights = True, labels[0]
-    one = await agent(client, Store(), limit)
+    one = await agent(client, JournalStore(), limit)
     turns(server, *labels[1:])
     return await one.run(STEP, "Go on.")
 
@@ -161,7 +150,7 @@ async def test_without_a_limit_any_age_will_do(server: FakeVllm, client: VllmCli
 async def test_updates_within_one_turn_count(server: FakeVllm, client: VllmClient) -> None:
     """The end of a turn is judged too: this one was the last."""
     server.labels_weights, server.weights = True, "1"
-    one = await agent(client, Store(), {"versions": 1})
+    one = await agent(client, JournalStore(), {"versions": 1})
 
     def two_updates(answer: dict[str, Any]) -> None:
         spans = [("1", 0, 2), ("2", 2, 3), ("3", 3, 6)]
@@ -178,7 +167,7 @@ async def test_updates_within_one_turn_count(server: FakeVllm, client: VllmClien
 
 async def test_labels_that_other_episodes_saw_count(server: FakeVllm, client: VllmClient) -> None:
     server.labels_weights, server.weights = True, "a"
-    one = await agent(client, Store(), {"versions": 1})
+    one = await agent(client, JournalStore(), {"versions": 1})
     server.replies.append(Reply(text="and", finish_reason="length"))
 
     def two_updates(_answer: dict[str, Any]) -> None:
@@ -199,7 +188,7 @@ async def test_seconds(
 ) -> None:
     """Old is what has newer weights; where nobody tells, what has passed the time."""
     server.labels_weights, server.weights = label is not None, label and "1"
-    one = await agent(client, Store(), {"seconds": 1})
+    one = await agent(client, JournalStore(), {"seconds": 1})
 
     def update(_answer: dict[str, Any]) -> None:
         server.weights = label
@@ -217,7 +206,7 @@ async def test_seconds(
 
 
 async def test_versions_need_labels(server: FakeVllm, client: VllmClient) -> None:
-    one = await agent(client, Store(), {"versions": 3})
+    one = await agent(client, JournalStore(), {"versions": 3})
     with pytest.raises(WeightsUnlabeled, match="VLLM_SERVER_DEV_MODE=1"):
         await one.run(STEP, "Go on.")
     assert sampled(server) == 0
@@ -225,7 +214,7 @@ async def test_versions_need_labels(server: FakeVllm, client: VllmClient) -> Non
 
 async def test_age_goes_on_across_restarts(server: FakeVllm, client: VllmClient) -> None:
     server.labels_weights, server.weights = True, "a"
-    store = Store()
+    store = JournalStore()
     one = await agent(client, store, {"versions": 1})
     turns(server, "b")
     server.faults.append(Fault(path=GENERATE, status=400))
@@ -244,7 +233,7 @@ async def test_an_episode_does_not_go_on_with_another_model(
     server: FakeVllm, client: VllmClient
 ) -> None:
     """The server was replaced while no operator ran: its ids may mean other text."""
-    store = Store()
+    store = JournalStore()
     one = await agent(client, store, None)
     turns(server, "")
     server.faults.append(Fault(path=GENERATE, status=400))
@@ -264,7 +253,7 @@ async def test_a_report_names_the_logprobs_that_were_recorded(
     server: FakeVllm, client: VllmClient
 ) -> None:
     """The operator was restarted after the agent's end, and the server too, with other options."""
-    store = Store()
+    store = JournalStore()
     assert await (await agent(client, store, None)).run(STEP, "Go on.") == AgentEnd.NATURAL_FINISH
     server.logprobs_mode = "raw"
     again = await agent(client, store, None)
@@ -276,7 +265,7 @@ async def test_a_report_names_the_logprobs_that_were_recorded(
 CALLS = '<tool_call>{"name": "nosuch", "arguments": {}}</tool_call><tool_call>no</tool_call>'
 
 
-async def replayed(client: VllmClient, store: Store) -> ModelAgent:
+async def replayed(client: VllmClient, store: JournalStore) -> ModelAgent:
     """The agent that an operator makes anew of a journal, after its time had ended."""
 
     async def ended() -> Record:
@@ -320,7 +309,7 @@ async def test_an_end_before_a_step_is_recorded_counts_nothing_of_it(
         server.faults.append(Fault(path=RENDER, delay=1.5))
 
     server.replies.append(Reply(text=CALLS))
-    store = Store()
+    store = JournalStore()
     one = await agent(client, store, None)
     server.faults.append(Fault(path=GENERATE, change=slow_render))
     with pytest.raises(TimeoutError):

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import yaml
@@ -23,14 +22,19 @@ KUBE_VERSION = "1.34.0"
 _ROLLOUT_SECONDS = 600
 
 
-def helm(*arguments: str, values: Mapping[str, Any]) -> str:
+def helm(
+    *arguments: str,
+    values: Mapping[str, Any],
+    env: Mapping[str, str] | None = None,
+    say: Callable[[str], None] = print,
+) -> str:
     """What helm prints; the values are added to its arguments, the chart's folder is one of them.
 
     Raises:
         TestbedError: helm refuses it; the text has what it said.
     """
-    program = str(gobuild.ensure(gobuild.HELM, print) / "helm")
-    return run([program, *arguments, "--values", "-"], stdin=json.dumps(values))
+    program = str(gobuild.ensure(gobuild.HELM, say) / "helm")
+    return run([program, *arguments, "--values", "-"], stdin=json.dumps(values), env=env)
 
 
 def manifests(
@@ -62,18 +66,14 @@ def install(
     Raises:
         TestbedError: helm refuses it, or a deployment does not come up.
     """
-    program = str(gobuild.ensure(gobuild.HELM, say) / "helm")
-    with NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(values, file)
-        file.flush()
-        say("helm upgrade")
-        run(
-            [
-                *(program, "upgrade", "--install", release, str(CHART), "--namespace", namespace),
-                *("--create-namespace", "--values", file.name),
-            ],
-            env=env,
-        )
+    say("helm upgrade")
+    helm(
+        *("upgrade", "--install", release, str(CHART), "--namespace", namespace),
+        "--create-namespace",
+        values=values,
+        env=env,
+        say=say,
+    )
     for deployment in deployments:
         say(f"waiting for deployment {deployment}")
         run(

@@ -11,13 +11,14 @@ from episode_operator.agent.journal import (
     Journal,
     JournalMismatchError,
 )
+from tests.fakes.journal_store import JournalStore
 
 
-class Store:
-    """Entries in memory, as the runner keeps them: an index is written once."""
+class Store(JournalStore):
+    """One that takes an entry only when it may."""
 
     def __init__(self) -> None:
-        self.entries: list[bytes] = []
+        super().__init__()
         self.appending = asyncio.Event()
         self.go_on = asyncio.Event()
         self.go_on.set()
@@ -25,11 +26,7 @@ class Store:
     async def journal_append(self, index: int, data: bytes) -> None:
         self.appending.set()
         await self.go_on.wait()
-        assert index == len(self.entries), "a gap, or an entry written twice"
-        self.entries.append(data)
-
-    async def journal_read(self) -> list[bytes]:
-        return list(self.entries)
+        await super().journal_append(index, data)
 
 
 class Steps:

@@ -29,6 +29,7 @@ from episode_operator.model import (
 )
 from episode_operator.sandbox.session import Session
 from episode_operator.tracing import Trace
+from tests.fakes.journal_store import JournalStore
 from tests.fakes.vllm_server import GENERATE, MODEL, FakeVllm, Fault, Reply
 from tests.unit import builders
 from tests.unit.spans import KeptSpans, attributes, ids
@@ -40,20 +41,6 @@ CALL = f'<tool_call>{{"name": "{SECRET}", "arguments": {{"x": "{SECRET}"}}}}</to
 CREATED = 1_795_946_400.0
 
 
-class Store:
-    """A journal in memory."""
-
-    def __init__(self) -> None:
-        self.entries: list[bytes] = []
-
-    async def journal_append(self, index: int, data: bytes) -> None:
-        assert index == len(self.entries)
-        self.entries.append(data)
-
-    async def journal_read(self) -> list[bytes]:
-        return list(self.entries)
-
-
 async def no_sandbox() -> Any:
     raise AssertionError("no tool is called here")
 
@@ -62,7 +49,7 @@ def calls(trace: Trace) -> CallRunner:
     return CallRunner(Session(no_sandbox), {}, None, 1, 1024, trace)
 
 
-async def agent(client: VllmClient, store: Store, trace: Trace) -> ModelAgent:
+async def agent(client: VllmClient, store: JournalStore, trace: Trace) -> ModelAgent:
     """An agent as a starting operator makes it."""
     capabilities = await detect(client)
     return ModelAgent(
@@ -82,7 +69,7 @@ async def agent(client: VllmClient, store: Store, trace: Trace) -> ModelAgent:
 
 async def test_a_turn_is_told_once_by_two_operators() -> None:
     """The second one finds the first turn whole, and the second one sampled but not answered."""
-    store, first, second = Store(), KeptSpans(), KeptSpans()
+    store, first, second = JournalStore(), KeptSpans(), KeptSpans()
     before, after = (EpisodeTrace(kept.export, builders.UID) for kept in (first, second))
     async with FakeVllm.running() as server, VllmClient.open(server.url, MODEL) as client:
         server.replies.extend([Reply(text=CALL), Reply(text=CALL)])
@@ -119,7 +106,7 @@ async def test_nothing_that_a_model_wrote_is_told() -> None:
     trace = EpisodeTrace(kept.export, builders.UID).attempt(0)
     async with FakeVllm.running() as server, VllmClient.open(server.url, MODEL) as client:
         server.replies.append(Reply(text=CALL))
-        await (await agent(client, Store(), trace)).run(STEP, SECRET)
+        await (await agent(client, JournalStore(), trace)).run(STEP, SECRET)
     assert attributes(kept.one("tool call")) == {
         "gen_ai.tool.name": "unknown_tool",
         "episode.tool.error": True,
@@ -131,7 +118,7 @@ async def test_a_turn_that_fails_has_the_reason_of_its_attempt() -> None:
     kept = KeptSpans()
     trace = EpisodeTrace(kept.export, builders.UID)
     async with FakeVllm.running() as server, VllmClient.open(server.url, MODEL) as client:
-        one = await agent(client, Store(), trace.attempt(0))
+        one = await agent(client, JournalStore(), trace.attempt(0))
         server.faults.append(Fault(path=GENERATE, status=400, message=SECRET))
         with pytest.raises(ModelBadRequest):
             await one.run(STEP, "Go on.")
@@ -146,7 +133,7 @@ async def test_a_turn_that_fails_has_the_reason_of_its_attempt() -> None:
 
 
 async def test_turns_of_a_script_are_told_once() -> None:
-    store, kept = Store(), KeptSpans()
+    store, kept = JournalStore(), KeptSpans()
     step = Step.model_validate(
         {
             "name": "only",

@@ -8,7 +8,6 @@ import socket
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -20,6 +19,7 @@ from episode_operator.kube.client import (
     KubernetesClient,
     Object,
 )
+from episode_operator.kube.lease import lease
 from trainer_bridge.run.names import labels, state_name
 
 logger = logging.getLogger(__name__)
@@ -172,24 +172,14 @@ class RunLease:
         await self._client.replace(LEASES, self._held(stored, holder=self._identity))
 
     def _held(self, stored: Object | None, *, holder: str) -> Object:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        metadata = {
+        metadata: Object = {
             "name": state_name(self._run),
             "namespace": self._namespace,
             "labels": labels(self._run),
         }
         if stored is not None:
             metadata["resourceVersion"] = stored["metadata"]["resourceVersion"]
-        return {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": metadata,
-            "spec": {
-                "holderIdentity": holder,
-                "leaseDurationSeconds": DURATION_SECONDS,
-                "renewTime": now,
-            },
-        }
+        return lease(metadata, holder=holder, duration_seconds=DURATION_SECONDS)
 
 
 def too_large(error: ApiError) -> bool:
@@ -197,5 +187,5 @@ def too_large(error: ApiError) -> bool:
     return "too large" in error.message
 
 
-def _holder(lease: Object) -> str:
-    return str(lease.get("spec", {}).get("holderIdentity") or "")
+def _holder(stored: Object) -> str:
+    return str(stored.get("spec", {}).get("holderIdentity") or "")

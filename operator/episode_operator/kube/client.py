@@ -5,7 +5,8 @@ TLS still come from it (kube/connection.py).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import MappingProxyType
@@ -170,24 +171,20 @@ class KubernetesClient:
             async for attempt in stamina.retry_context(
                 on=_retry, attempts=_ATTEMPTS, wait_initial=0.1, wait_max=5.0, timeout=None
             ):
-                with attempt:
-                    return await self._told(method, path, params, data, headers)
+                with attempt, self._told(method, path):
+                    return await self._send(method, path, params, data, headers)
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             raise ApiError(0, "Unreachable", f"{method} {path}: {error!r}") from error
         raise AssertionError("unreachable")
 
-    async def _told(
-        self,
-        method: str,
-        path: str,
-        params: dict[str, str] | None,
-        data: bytes | None,
-        headers: dict[str, str],
-    ) -> Object:
+    @contextmanager
+    def _told(self, method: str, path: str) -> Iterator[None]:
+        """Tell `on_write` what becomes of the request in the block, if it writes."""
         if method == "GET":
-            return await self._send(method, path, params, data, headers)
+            yield
+            return
         try:
-            answer = await self._send(method, path, params, data, headers)
+            yield
         except ApiError as error:
             self._on_write(method, path, error.status)
             raise
@@ -195,7 +192,6 @@ class KubernetesClient:
             self._on_write(method, path, 0)
             raise
         self._on_write(method, path, HTTPStatus.OK)
-        return answer
 
     async def _send(
         self,

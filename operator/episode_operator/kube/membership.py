@@ -12,10 +12,10 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from episode_operator.api.labels import FIELD_MANAGER
 from episode_operator.kube.client import LEASES, ApiError, KubernetesClient, Object
+from episode_operator.kube.lease import lease
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class Membership:
             LEASES, self._replica.namespace, labels={MEMBER_OF: self._replica.installation}
         )
         versions = {
-            lease["metadata"]["name"]: lease["metadata"]["resourceVersion"] for lease in leases
+            found["metadata"]["name"]: found["metadata"]["resourceVersion"] for found in leases
         }
         members = self._roll.look(versions)
         if self._joins_at is None:
@@ -150,18 +150,11 @@ class Membership:
         replica = self._replica
         pod = {"apiVersion": "v1", "kind": "Pod", "name": replica.name, "uid": replica.uid}
         owners = [pod] if replica.uid else []
-        return {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {
-                "name": replica.name,
-                "namespace": replica.namespace,
-                "labels": {MEMBER_OF: replica.installation},
-                "ownerReferences": owners,
-            },
-            "spec": {
-                "holderIdentity": replica.name,
-                "leaseDurationSeconds": int(UNCHANGED_LOOKS * RENEW_SECONDS),
-                "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-            },
+        metadata: Object = {
+            "name": replica.name,
+            "namespace": replica.namespace,
+            "labels": {MEMBER_OF: replica.installation},
+            "ownerReferences": owners,
         }
+        duration = int(UNCHANGED_LOOKS * RENEW_SECONDS)
+        return lease(metadata, holder=replica.name, duration_seconds=duration)
