@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import AsyncExitStack
 from typing import Any
 
 import aiohttp
@@ -27,6 +28,7 @@ from episode_operator.kube.membership import Membership
 from episode_operator.sandbox.network import discover
 from episode_operator.sandbox.policy import policy_kinds
 from episode_operator.settings import Settings
+from episode_operator.view import View, serve
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +75,9 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
         asyncio.create_task(starts.run(), name="starts"),
         asyncio.create_task(loop_lag.measure(), name="loop lag"),
     ]
+    memo.view = AsyncExitStack()
+    view = View(memo.client, memo.settings.object_store, memo.controller.conversation)
+    await memo.view.enter_async_context(serve(view, memo.settings.view_port))
     if memo.membership is not None:
         await memo.membership.look()
         metrics.REPLICAS.set_function(lambda: len(memo.membership.members))
@@ -85,6 +90,7 @@ async def stop(memo: Memo, **_: Any) -> None:
     """Let go of all Episodes; they go on with the next operator."""
     for task in memo.background:
         task.cancel()
+    await memo.view.aclose()
     await memo.controller.close()
     if memo.membership is not None:
         await memo.membership.leave()

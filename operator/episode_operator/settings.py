@@ -78,6 +78,7 @@ class Settings:
     object_store: ObjectStore | None = None
     health_port: int = 8080
     metrics_port: int = 9090
+    view_port: int = 9091
 
     @classmethod
     def from_environment(cls) -> "Settings":
@@ -108,4 +109,5 @@ class Settings:
             object_store=_object_store(),
             health_port=int(os.environ.get("EPISODE_HEALTH_PORT", "8080")),
             metrics_port=int(os.environ.get("EPISODE_METRICS_PORT", "9090")),
+            view_port=int(os.environ.get("EPISODE_VIEW_PORT", "9091")),
         )

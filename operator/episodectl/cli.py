@@ -11,9 +11,11 @@ from episodectl.commands.ending import cancel, retry
 from episodectl.commands.export import export
 from episodectl.commands.golden import golden
 from episodectl.commands.listing import list_episodes, watch
+from episodectl.commands.logs import logs
 from episodectl.commands.run import run
 from episodectl.commands.show import show
 from episodectl.commands.top import top
+from episodectl.commands.ui import ui
 from episodectl.running import PROGRAM
 
 _PLUGIN = "kubectl episode"
@@ -36,7 +38,7 @@ def _application(*, add_completion: bool) -> typer.Typer:
     made.callback()(_main)
     made.command()(run)
     made.command("list")(list_episodes)
-    for command in (watch, show, cancel, retry, golden, export, top):
+    for command in (watch, logs, show, ui, cancel, retry, golden, export, top):
         made.command()(command)
     return made
 

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 
 from episode_operator.api.reasons import Verdict
+from episode_operator.kube import tables
 from episode_operator.kube.client import EPISODE_RESULTS, KubernetesClient
+from episode_operator.kube.selection import Selection
 from episode_operator.results.distillation import Distillation
 from episode_operator.results.record import EpisodeRecord
-from episodectl import records, tables
+from episodectl import records
 from episodectl.errors import UNREADABLE, UnknownNameError
-from episodectl.selection import Selection
 from trainer_bridge.sinks.base import RefusedError
 from trainer_bridge.sinks.datasets import jsonl
 from trainer_bridge.sinks.datasets.rows import filled, row

@@ -10,9 +10,10 @@ from rich.text import Text
 from episode_operator.api.episode import Episode, EpisodeStatus
 from episode_operator.api.reasons import ConditionType
 from episode_operator.kube.client import KubernetesClient
+from episode_operator.kube.rows import age
 from episodectl import episodes, view
 from episodectl.errors import CommandError
-from episodectl.rows import VERDICT_STYLES, age
+from episodectl.rows import VERDICT_STYLES
 from episodectl.running import PROGRAM, say
 
 

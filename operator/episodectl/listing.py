@@ -9,10 +9,11 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from episode_operator.kube import tables
 from episode_operator.kube.client import EPISODES, KubernetesClient
-from episodectl import tables
-from episodectl.rows import Row, ordered, table
-from episodectl.selection import Selection
+from episode_operator.kube.rows import Row, ordered
+from episode_operator.kube.selection import Selection
+from episodectl.rows import table
 
 _PAUSE_SECONDS = 2.0
 _AROUND_LINES = 4

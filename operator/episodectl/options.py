@@ -57,6 +57,10 @@ AsJson = Annotated[
 EpisodeName = Annotated[
     str, typer.Argument(help="Name of an Episode.", autocompletion=complete_episodes)
 ]
+OperatorNamespace = Annotated[
+    str | None,
+    typer.Option(help="Namespace of the operator, if it is not to be looked for in all."),
+]
 Run = Annotated[str | None, typer.Option("--run", help="Only of this run of the trainer bridge.")]
 GroupName = Annotated[str | None, typer.Option("--group", help="Only of this group.")]
 Verdicts = Annotated[

@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from episode_operator.api.reasons import Phase
-from episodectl.rows import VERDICT_STYLES, Row, age
-from episodectl.tables import Line
+from episode_operator.kube.rows import Row, age
+from episode_operator.kube.tables import Line
+from episodectl.rows import VERDICT_STYLES
 from episodectl.usage import Usage
 
 NOT_TAKEN_UP = "NotTakenUp"

@@ -8,9 +8,10 @@ import typer
 from rich.console import Console
 
 from episode_operator.kube.client import KubernetesClient
+from episode_operator.results import rollout
 from episode_operator.results.record import EpisodeRecord
-from episodectl import records, rollout, view
-from episodectl.texts import NoTexts, texts
+from episode_operator.results.texts import NoTexts, texts
+from episodectl import records, view
 
 
 async def read(
@@ -31,17 +32,14 @@ async def read(
             through=None if direct else client,
         )
     except NoTexts as error:
-        return record, None, str(error)
+        return record, None, f"{error}; give --endpoint URL of a vLLM server of this model"
     return record, found, None
 
 
 def _endpoint(record: EpisodeRecord) -> str:
     episode = record.episode
     if episode is None or episode.spec.model is None:
-        raise NoTexts(
-            "the Episode is gone, and with it the address of its model server; give --endpoint "
-            "URL of a server of this model"
-        )
+        raise NoTexts("the Episode is gone, and with it the address of its model server")
     return episode.spec.model.endpoint
 
 

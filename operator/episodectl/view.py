@@ -1,6 +1,6 @@
 """How `episodectl show` looks on a terminal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -9,33 +9,30 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from episodectl.rollout import Token, Turn
+from episode_operator.results.heat import ADVANTAGES, LOGPROBS, Scale, heat
+from episode_operator.results.rollout import Token, Turn
 from episodectl.rows import VERDICT_STYLES
 
 INSERTED, UNSCORED = Style(dim=True), Style(underline=True)
-_LOGPROBS = (-0.1, -0.7, -2.3, -4.6)
-"""Probabilities of about 0.9, 0.5, 0.1 and 0.01."""
-_ADVANTAGES = (0.1, 0.5, 1.0, 2.0)
-_AMBERS = ("#4d3800", "#7a5900", "#b38200", "#e6a700")
-_GREENS = ("#003d1a", "#00662b", "#00993f", "#00cc55")
-_REDS = ("#4d0f0f", "#801a1a", "#b32424", "#e62e2e")
+_SHADES = {
+    Scale.LOGPROB: ("#4d3800", "#7a5900", "#b38200", "#e6a700"),
+    Scale.GAIN: ("#003d1a", "#00662b", "#00993f", "#00cc55"),
+    Scale.LOSS: ("#4d0f0f", "#801a1a", "#b32424", "#e62e2e"),
+}
 
 
 def style(token: Token, *, taught: bool) -> Style:
     """Colour of a token: by its advantage where the Episode has a teacher, else by its logprob."""
-    if not token.sampled or token.logprob is None:
+    found = heat(token, taught=taught)
+    if found.scale is Scale.INSERTED:
         return INSERTED
-    if not taught:
-        return _shade(_AMBERS, sum(token.logprob < limit for limit in _LOGPROBS))
-    if token.advantage is None:
-        return UNSCORED
-    level = sum(abs(token.advantage) >= limit for limit in _ADVANTAGES)
-    return _shade(_GREENS if token.advantage > 0 else _REDS, level)
+    return UNSCORED if found.scale is Scale.UNSCORED else _shade(found.scale, found.level)
 
 
-def _shade(colours: Sequence[str], level: int) -> Style:
+def _shade(scale: Scale, level: int) -> Style:
     if level == 0:
         return Style()
+    colours = _SHADES[scale]
     bright = level > len(colours) // 2
     return Style(color="#000000" if bright else "#ffffff", bgcolor=colours[level - 1])
 
@@ -45,14 +42,14 @@ def legend(*, taught: bool) -> Text:
     text = Text().append("inserted", style=INSERTED).append("  ")
     if not taught:
         text.append("sampled, logprob below", style=Style())
-        for level, limit in enumerate(_LOGPROBS, 1):
-            text.append(" ").append(f" {limit:g} ", style=_shade(_AMBERS, level))
+        for level, limit in enumerate(LOGPROBS, 1):
+            text.append(" ").append(f" {limit:g} ", style=_shade(Scale.LOGPROB, level))
         return text
     text.append("not scored", style=UNSCORED).append("  teacher minus student")
-    for level, limit in reversed(list(enumerate(_ADVANTAGES, 1))):
-        text.append(" ").append(f" -{limit:g} ", style=_shade(_REDS, level))
-    for level, limit in enumerate(_ADVANTAGES, 1):
-        text.append(" ").append(f" +{limit:g} ", style=_shade(_GREENS, level))
+    for level, limit in reversed(list(enumerate(ADVANTAGES, 1))):
+        text.append(" ").append(f" -{limit:g} ", style=_shade(Scale.LOSS, level))
+    for level, limit in enumerate(ADVANTAGES, 1):
+        text.append(" ").append(f" +{limit:g} ", style=_shade(Scale.GAIN, level))
     return text
 
 

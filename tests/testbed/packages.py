@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tests.testbed.errors import TestbedError
 from tests.testbed.shell import download, run
@@ -39,19 +39,24 @@ def ensure(say: Callable[[str], None]) -> None:
         raise TestbedError("the built-in testbed runs containers: it needs root", hint=HINT)
     if shutil.which("dpkg-query") is None:
         raise TestbedError("the built-in testbed needs Debian packages", hint=HINT)
-    missing = sorted(set(PACKAGES) - _installed())
+    install(PACKAGES, say)
+
+
+def install(names: Collection[str], say: Callable[[str], None]) -> None:
+    """Install what is missing of these packages."""
+    missing = sorted(set(names) - _installed(names))
     if not missing:
         return
     say(f"installing {', '.join(missing)}")
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     apt = ["apt-get", "-q", "-y", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300"]
     download(lambda: run([*apt, "update"], env=quiet, hint=HINT), say)
-    install = [*apt, "install", "--no-install-recommends", *missing]
-    download(lambda: run(install, env=quiet, hint=HINT), say)
+    wanted = [*apt, "install", "--no-install-recommends", *missing]
+    download(lambda: run(wanted, env=quiet, hint=HINT), say)
 
 
-def _installed() -> set[str]:
-    status = ["--showformat", "${Package} ${db:Status-Status}\\n", *PACKAGES]
+def _installed(names: Collection[str]) -> set[str]:
+    status = ["--showformat", "${Package} ${db:Status-Status}\\n", *names]
     listing = subprocess.run(  # it exits 1 when a package is unknown, and lists the others
         ["dpkg-query", "--show", *status], capture_output=True, text=True, check=False
     ).stdout

@@ -135,17 +135,32 @@ class Cluster:
             artifacts=None,
             store=None,
         )
-        data = distillation.encode(values or taught(), tokens or row())
+        self.distil(name, tokens or row(), values or taught(), records, positions=positions)
+        return written
+
+    def distil(
+        self,
+        name: str,
+        tokens: TokenRow,
+        values: Distillation,
+        records: Sequence[TurnRecord],
+        *,
+        positions: int,
+        seconds: float = 0,
+        completed_at: datetime = datetime(2026, 11, 30, 12, tzinfo=UTC),
+    ) -> None:
+        """Add what a distillation gave to a result."""
+        data = distillation.encode(values, tokens)
         status = DistillationStatus(
             state=DistillationState.COMPLETED,
             positions=positions,
             data=blobs.inline(data, encoding=distillation.ENCODING),
             turns=blobs.inline(turns.encode(records), encoding=turns.ENCODING),
-            completed_at=datetime(2026, 11, 30, 12, tzinfo=UTC),
+            seconds=seconds,
+            completed_at=completed_at,
         )
         stored = self.server.objects[self.path("episoderesults", name)]
         stored["status"] = {"distillation": status.to_api()}
-        return written
 
     def kubeconfig(self, folder: Path) -> str:
         """A file that leads to it."""

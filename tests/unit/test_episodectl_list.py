@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from episode_operator.kube.selection import Selection
 from episodectl import listing
-from episodectl.selection import Selection
 from tests.unit import command_line
 from tests.unit.command_line import PASSED, add, invoke, lines
 from tests.unit.records import Cluster

@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console, RenderableType
 
 from episode_operator.api.reasons import Phase, Verdict
+from episode_operator.kube.rows import Row, age, ordered
+from episode_operator.kube.selection import Selection
+from episode_operator.kube.tables import Line
 from episodectl import listing, rows
-from episodectl.rows import Row
-from episodectl.selection import Selection
-from episodectl.tables import Line
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
 
@@ -55,7 +55,7 @@ def passed(name: str = "hello", **more: Any) -> Row:
     ],
 )
 def test_ages(seconds: float, shown: str) -> None:
-    assert rows.age(seconds) == shown
+    assert age(seconds) == shown
 
 
 def test_the_table() -> None:
@@ -76,7 +76,7 @@ def test_what_does_not_exist_yet_is_null_and_never_a_zero() -> None:
 
 def test_the_oldest_comes_first() -> None:
     found = [Row.of(line("new", seconds=1)), Row.of(line("old", seconds=9))]
-    assert [row.name for row in rows.ordered(found)] == ["old", "new"]
+    assert [row.name for row in ordered(found)] == ["old", "new"]
 
 
 def test_selections() -> None:

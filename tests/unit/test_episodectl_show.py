@@ -14,9 +14,9 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from episode_operator.results.record import EpisodeRecord
+from episode_operator.results.rollout import Token
 from episodectl import view
 from episodectl.cli import app
-from episodectl.rollout import Token
 from episodectl.show import write_view
 from tests.unit import records
 from tests.unit.records import NAMESPACE, Cluster

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from episode_operator.api.labels import EPISODE_UID
+from episode_operator.kube.rows import Row
 from episodectl import overview, usage
 from episodectl.overview import Ended, Overview
-from episodectl.rows import Row
 from episodectl.usage import Usage
 from tests.unit import command_line
 from tests.unit.command_line import PASSED, add, invoke, lines

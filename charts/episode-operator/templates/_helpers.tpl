@@ -38,7 +38,7 @@ helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
   verbs: [patch]
 - apiGroups: [episodes.dev]
   resources: [episoderesults]
-  verbs: [get, create, delete]
+  verbs: [get, list, create, delete]
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]

@@ -140,16 +140,21 @@ class ModelAgent:
         await self._live().append(messages)
         return {"records": self._live().new_records().decode()}
 
+    @property
+    def messages(self) -> Messages:
+        """The conversation so far."""
+        return self._opening if self._conversation is None else self._conversation.messages
+
     def report(self, end: AgentEnd | None) -> AgentReport:
         """What was gathered so far."""
         conversation = self._conversation
         if conversation is None:
-            return AgentReport(end, self.progress, self._opening, model=self._reference)
+            return AgentReport(end, self.progress, self.messages, model=self._reference)
         row = conversation.row()
         return AgentReport(
             end=end,
             progress=self.progress,
-            messages=conversation.messages,
+            messages=self.messages,
             row=row,
             weight_versions=[
                 WeightSpan(version=span.version, start=span.start, end=span.end)

@@ -45,7 +45,7 @@ class OracleAgent:
         self._journal = journal
         self._system_prompt = system_prompt
         self._trace = trace
-        self._messages: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self.progress = Progress()
 
     async def run(self, step: Step, instruction: str) -> AgentEnd:
@@ -57,16 +57,14 @@ class OracleAgent:
         """
         assert step.solution is not None  # CEL admits no oracle without
         key = f"oracle-{self.progress.turns}"
-        self._messages += prompts.opening(
-            self._system_prompt, instruction, first=not self._messages
-        )
+        self.messages += prompts.opening(self._system_prompt, instruction, first=not self.messages)
         solve = partial(self._solve, key, step.solution, self._timeouts(step))
         with self._trace.span("turn", self.progress.turns) as span:
             ran = await self._journal.once(key, solve)
             if self._journal.live:
                 metrics.TURNS.labels(AgentKind.ORACLE).inc()
                 span.tell({"episode.turn": self.progress.turns})
-        self._messages.append({"role": "assistant", "content": ran["output"]})
+        self.messages.append({"role": "assistant", "content": ran["output"]})
         self.progress.turns += 1
         self.progress.tools = set(_ORACLE_TOOLS)
         self.progress.tool_seconds += ran["seconds"]
@@ -74,7 +72,7 @@ class OracleAgent:
 
     def report(self, end: AgentEnd | None) -> AgentReport:
         """What was done; an oracle has no tokens."""
-        return AgentReport(end=end, progress=self.progress, messages=self._messages)
+        return AgentReport(end=end, progress=self.progress, messages=self.messages)
 
     async def _solve(self, key: str, solution: Solution, timeout_seconds: int) -> Record:
         try:

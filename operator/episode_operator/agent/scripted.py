@@ -32,7 +32,7 @@ class ScriptedAgent:
         self._system_prompt = system_prompt
         self._max_turns = max_turns
         self._trace = trace
-        self._messages: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         self.progress = Progress()
 
     async def run(self, step: Step, instruction: str) -> AgentEnd:
@@ -42,13 +42,11 @@ class ScriptedAgent:
             SandboxError: the sandbox failed.
         """
         self.progress.tools.clear()
-        self._messages += prompts.opening(
-            self._system_prompt, instruction, first=not self._messages
-        )
+        self.messages += prompts.opening(self._system_prompt, instruction, first=not self.messages)
         for scripted in step.script[: self._max_turns]:
             turn = self.progress.turns
             call = Call(f"call_{turn}_0", scripted.tool, scripted.arguments)
-            self._messages.append(_message(call))
+            self.messages.append(_message(call))
             self.progress.turns += 1
             with self._trace.span("turn", turn) as span:
                 answered = await self._journal.once(
@@ -58,14 +56,14 @@ class ScriptedAgent:
                     metrics.TURNS.labels(AgentKind.SCRIPTED).inc()
                     span.tell({"episode.turn": turn})
             self._calls.forget(turn, 1)
-            self._messages += answered["messages"]
+            self.messages += answered["messages"]
             count(self.progress, answered)
         done = len(step.script) <= self._max_turns
         return AgentEnd.SCRIPT_COMPLETED if done else AgentEnd.MAX_TURNS
 
     def report(self, end: AgentEnd | None) -> AgentReport:
         """What was done so far; a scripted agent has no tokens."""
-        return AgentReport(end=end, progress=self.progress, messages=self._messages)
+        return AgentReport(end=end, progress=self.progress, messages=self.messages)
 
 
 def _message(call: Call) -> dict[str, Any]:

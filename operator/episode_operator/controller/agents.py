@@ -1,7 +1,7 @@
 """Makes the agent an Episode asks for."""
 
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from episode_operator.agent.calls import CallRunner
 from episode_operator.agent.journal import Journal
@@ -29,6 +29,10 @@ class Agent(Protocol):
     @property
     def progress(self) -> Progress:
         """Counts and times so far, of all steps."""
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation so far."""
 
     async def run(self, step: Step, instruction: str) -> AgentEnd:
         """Act on a step until the agent ends by itself; cancelled to end it for time."""

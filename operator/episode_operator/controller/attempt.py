@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from episode_operator.agent.journal import AGENT_ENDED, AgentEndedError, Journal, Record
 from episode_operator.agent.oracle import OracleError
@@ -99,6 +100,11 @@ class Attempt:
                 await asyncio.sleep(_POD_SPEAKS_SECONDS)
             end = Failure(_reason(error.reason, NoVerdictReason.SANDBOX_ERROR), str(error))
         return Outcome(end, self.report())
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """What was said so far; empty before the agent acts."""
+        return [] if self._agent is None else self._agent.messages
 
     def report(self) -> AttemptReport:
         """What was gathered so far, also of an agent that has not ended."""

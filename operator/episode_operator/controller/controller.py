@@ -140,6 +140,10 @@ class Controller:
             status = task.episode.status
             yield status.phase or Phase.STARTING, cause_of(status, task.pod, now)
 
+    def conversation(self, uid: str) -> list[dict[str, Any]] | None:
+        """What was said so far in an Episode; None if it is not this replica's, or over."""
+        return self._live[uid][0].messages if uid in self._live else None
+
     async def close(self) -> None:
         """Stop all tasks; their Episodes go on when the next operator starts."""
         runners = [runner for _, runner in self._live.values()] + list(self._taking)

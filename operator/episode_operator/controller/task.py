@@ -74,6 +74,11 @@ class EpisodeTask:
         self._started: set[str] = set()
         self._status_writing = asyncio.Lock()
 
+    @property
+    def messages(self) -> list[Object]:
+        """What was said in the attempt that is under way; empty before its agent acts."""
+        return [] if self._attempt is None else self._attempt.messages
+
     def wake(self) -> None:
         """Look again now."""
         self._changed.set()

@@ -88,7 +88,8 @@ LEASES = Resource("/apis/coordination.k8s.io/v1", "leases")
 ENDPOINT_SLICES = Resource("/apis/discovery.k8s.io/v1", "endpointslices")
 
 
-def _error(status: int, body: bytes) -> ApiError:
+def api_error(status: int, body: bytes) -> ApiError:
+    """The error that an answer of the API server with this status and body tells."""
     try:
         answer = orjson.loads(body)
         reason, message = answer.get("reason", ""), answer.get("message", "")
@@ -212,7 +213,7 @@ class KubernetesClient:
         ) as response:
             answer = await response.read()
             if response.status >= HTTPStatus.BAD_REQUEST:
-                raise _error(response.status, answer)
+                raise api_error(response.status, answer)
             parsed: Object = orjson.loads(answer)
             return parsed
 
@@ -290,7 +291,7 @@ class KubernetesClient:
                 read_bufsize=_WATCH_LINE_BYTES,
             ) as response:
                 if response.status >= HTTPStatus.BAD_REQUEST:
-                    raise _error(response.status, await response.read())
+                    raise api_error(response.status, await response.read())
                 async for line in response.content:
                     event = orjson.loads(line)
                     if event["type"] == "ERROR":

@@ -94,6 +94,19 @@ class EpisodeRecord:
             ApiError: the API server does not answer, or refuses.
         """
         result, episode = await find(client, namespace=namespace, name=name)
+        return await cls.read(client, result, episode, store=store)
+
+    @classmethod
+    async def read(
+        cls,
+        client: KubernetesClient,
+        result: EpisodeResult,
+        episode: Episode | None,
+        *,
+        store: ObjectStore | None = None,
+    ) -> "EpisodeRecord":
+        """The record of a result that was found. Raises as `load`, but for RecordError."""
+        namespace = result.metadata["namespace"]
 
         async def read(blob: Blob | None, decode: Callable[[bytes], T]) -> T | None:
             if blob is None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, Final
-from urllib.parse import quote, urlencode
+from typing import Final
+from urllib.parse import quote
 
 import aiohttp
 import orjson
 
+from episode_operator.kube.client import PODS, ApiError
 from episode_operator.kube.connection import KubernetesConnection
+from episode_operator.kube.websocket import connect
 
 from .channel import ChannelClosed, ChannelRefused, OpenChannel
 
@@ -18,7 +20,6 @@ _STDIN: Final = b"\x00"
 _STDOUT: Final = 1
 _STDERR: Final = 2
 _STATUS: Final = 3
-_MAX_MESSAGE: Final = 4 << 20
 _FINAL: Final = frozenset({HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.GONE})
 
 
@@ -81,47 +82,23 @@ def open_exec(
     Args:
         http: any client session; certificates and credentials come from `connection`.
     """
-    query = urlencode(
-        [
-            ("container", container),
-            ("stdin", "true"),
-            ("stdout", "true"),
-            ("stderr", "true"),
-            *(("command", part) for part in command),
-        ]
-    )
-    url = (
-        f"{connection.base_url}/api/v1/namespaces/{quote(namespace)}/pods/{quote(pod)}/exec?{query}"
-    )
+    query = [
+        ("container", container),
+        ("stdin", "true"),
+        ("stdout", "true"),
+        ("stderr", "true"),
+        *(("command", part) for part in command),
+    ]
+    path = PODS.path(quote(namespace), quote(pod), "exec")
 
     async def open_channel() -> WebSocketChannel:
-        options: dict[str, Any] = {
-            "headers": await connection.headers(),
-            "ssl": connection.ssl or True,
-            "server_hostname": connection.server_hostname,
-            "proxy": connection.proxy,
-        }
         try:
-            websocket = await http.ws_connect(
-                url, protocols=_PROTOCOLS, max_msg_size=_MAX_MESSAGE, **options
-            )
-        except aiohttp.WSServerHandshakeError as error:
-            why = await _explain(http, url, options)
+            stream = await connect(connection, http, path, query=query, protocols=_PROTOCOLS)
+        except ApiError as error:
+            refused = f"HTTP {error.status} " if error.status else ""
             raise ChannelRefused(
-                f"exec in {namespace}/{pod}: HTTP {error.status} {why}",
-                final=error.status in _FINAL,
+                f"exec in {namespace}/{pod}: {refused}{error}", final=error.status in _FINAL
             ) from error
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise ChannelRefused(f"exec in {namespace}/{pod}: {error!r}", final=False) from error
-        return WebSocketChannel(websocket)
+        return WebSocketChannel(stream)
 
     return open_channel
-
-
-async def _explain(http: aiohttp.ClientSession, url: str, options: dict[str, Any]) -> str:
-    """Why the server refuses: a handshake has no room for it, so ask again without one."""
-    try:
-        async with http.get(url, **options) as answer:
-            return _status_text(await answer.read())
-    except (aiohttp.ClientError, TimeoutError) as error:
-        return repr(error)

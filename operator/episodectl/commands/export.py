@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from episode_operator.kube.client import KubernetesClient
+from episode_operator.kube.selection import Selection
 from episode_operator.results.record import EpisodeRecord
 from episodectl import exporting, options
 from episodectl.errors import CommandError
 from episodectl.running import NOT_DONE, on_cluster, reporting, say
-from episodectl.selection import Selection
 from trainer_bridge.sinks import files
 from trainer_bridge.sinks.base import RefusedError
 

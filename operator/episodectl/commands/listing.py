@@ -9,12 +9,13 @@ from rich.live import Live
 
 from episode_operator.api.episode import Episode
 from episode_operator.kube.client import KubernetesClient
+from episode_operator.kube.rows import Row
+from episode_operator.kube.selection import Selection
 from episodectl import episodes, listing, options
 from episodectl.commands.run import wait
 from episodectl.errors import CommandError
-from episodectl.rows import Row, table
+from episodectl.rows import table
 from episodectl.running import on_cluster, reporting, say
-from episodectl.selection import Selection
 
 _UNCUT = 10_000
 """Columns: more than any row has, since a name that is cut off is of no use."""

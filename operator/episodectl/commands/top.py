@@ -8,12 +8,13 @@ import orjson
 import typer
 from rich.console import Console
 
+from episode_operator.kube import tables
 from episode_operator.kube.client import EPISODE_RESULTS, EPISODES, KubernetesClient, Resource
-from episodectl import overview, tables, usage
+from episode_operator.kube.tables import Line
+from episodectl import overview, usage
 from episodectl.options import AllNamespaces, AsJson, Namespace, plain
 from episodectl.overview import Overview
 from episodectl.running import on_cluster, say
-from episodectl.tables import Line
 
 
 def top(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from episode_operator.api.labels import GROUP_NAME, RUN, label_value
 from episode_operator.api.reasons import Phase, Verdict
-from episodectl.tables import Line
+from episode_operator.kube.tables import Line
 
 
 @dataclass(frozen=True, slots=True)

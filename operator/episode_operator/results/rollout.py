@@ -15,7 +15,7 @@ class Token:
     """One position of the row.
 
     Attributes:
-        text: None where the model server was not asked.
+        text: None where the model server was not asked for it.
         logprob: at sampling time; None where it was not sampled.
         teacher: the teacher's value of the sampled id; None where it was not scored.
         advantage: teacher minus logprob, as float32; None where it was not scored.
@@ -115,7 +115,7 @@ def _tokens(record: EpisodeRecord, texts: Mapping[int, str] | None) -> list[Toke
         Token(
             position=at,
             id=token_id,
-            text=None if texts is None else texts[token_id],
+            text=None if texts is None else texts.get(token_id),
             sampled=sampled,
             logprob=logprob if sampled else None,
             teacher=teacher.get(at),

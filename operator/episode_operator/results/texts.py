@@ -20,7 +20,7 @@ Ask = Callable[[dict[str, Any]], Awaitable[Any]]
 
 
 class NoTexts(Exception):
-    """The model server gives none; the text says why and what to do."""
+    """The model server gives none; the text says why."""
 
 
 async def texts(
@@ -80,10 +80,7 @@ async def _through_api_server(
     try:
         return await client.request("POST", path, body=body)
     except (ApiError, ValueError) as error:
-        raise NoTexts(
-            f"{endpoint} does not answer through the API server: {error}; forward a port to it "
-            "with kubectl port-forward, and give --endpoint http://localhost:PORT"
-        ) from error
+        raise NoTexts(f"{endpoint} does not answer through the API server: {error}") from error
 
 
 async def _directly(http: aiohttp.ClientSession, endpoint: str, body: dict[str, Any]) -> Any:
@@ -93,13 +90,7 @@ async def _directly(http: aiohttp.ClientSession, endpoint: str, body: dict[str, 
             content = await answer.read()
             if answer.status != 200:
                 said = content[:200].decode(errors="replace")
-                raise NoTexts(
-                    f"{url} answered {answer.status}: {said}; give --endpoint URL of a vLLM "
-                    "server of this model, without /v1"
-                )
+                raise NoTexts(f"{url} answered {answer.status}: {said}")
             return orjson.loads(content)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-        raise NoTexts(
-            f"{url} does not answer: {type(error).__name__}: {error}; give --endpoint URL of a "
-            "server of this model that this machine reaches"
-        ) from error
+        raise NoTexts(f"{url} does not answer: {type(error).__name__}: {error}") from error
