@@ -95,8 +95,12 @@ chaos: .venv/installed ## Run N Episodes under random faults; SEED=7 repeats a r
 	@$(PYTHON) -m tests.chaos --count $(or $(N),200) $(if $(SEED),--seed $(SEED))
 
 .PHONY: bench
-bench: .venv/installed ## Measure; BENCH=exec, start, opd or bridge.
+bench: .venv/installed ## Measure; BENCH=exec, start, opd, bridge or view.
 	@$(PYTHON) -m tests.bench $(BENCH)
+
+.PHONY: screenshots
+screenshots: .venv/installed ## Take the screenshots of the web view for docs/ anew.
+	@$(PYTHON) -m tests.browser.screenshots
 
 .PHONY: fuzz
 fuzz: .venv/installed ## Look for inputs that break a reader; FUZZ=target picks one, SECONDS=60 each.

@@ -43,6 +43,7 @@ LANES = (
         Suite("example trainer", [*PYTEST, BUILDING, "tests/trainer"]),
         Suite("Harbor's reading of tasks", [*PYTEST, "tests/harbor"]),
         Suite("judgement of measurements", [*PYTEST, "tests/bench"]),
+        Suite("web view in Chromium", [*PYTEST, BUILDING, "tests/browser"]),
     ),
     (
         Suite("runner tests", [*PYTEST, "-n", "2", "tests/runner"]),

@@ -1,4 +1,4 @@
-"""Command line of the measurements: `python -m tests.bench exec`, `start`, `opd` or `bridge`."""
+"""Command line of the measurements: `python -m tests.bench exec`, `start`, `opd`, `bridge` or `view`."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from tests.bench import bridge_bench, exec_bench, harbor, opd_bench, start_bench
+from tests.bench import bridge_bench, exec_bench, harbor, opd_bench, start_bench, view_bench
 from tests.bench.report import Measured
 from tests.bench.target import ensure_target
 from tests.testbed.console import console, step
@@ -77,6 +77,15 @@ def bridge(
     """How fast groups get to Atropos, against a POST of bytes that are ready."""
     settings = bridge_bench.Settings(repeats)
     _show("bench-bridge", bridge_bench.measure(settings, console.print))
+
+
+@app.command()
+def view(
+    repeats: Annotated[int, typer.Option(min=1, help="How often all is measured.")] = 5,
+) -> None:
+    """How soon a browser paints a long trajectory, against a page with nothing on it."""
+    settings = view_bench.Settings(repeats)
+    _show("bench-view", view_bench.measure(settings, console.print))
 
 
 def _show(name: str, measuring: Coroutine[None, None, Measured]) -> None:

@@ -5,16 +5,14 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
 
+from tests.browser.chromium import CHROMIUM, ensure
 from tests.browser.world import World, world
-from tests.testbed import packages
-
-CHROMIUM = "/usr/bin/chromium"
 
 
 @pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """Debian's Chromium, installed if it is missing."""
-    packages.install(["chromium"], print)
+    ensure(print)
     async with async_playwright() as playwright:
         found = await playwright.chromium.launch(executable_path=CHROMIUM)
         yield found

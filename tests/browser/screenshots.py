@@ -5,9 +5,8 @@ from pathlib import Path
 
 from playwright.async_api import Page, async_playwright
 
-from tests.browser.conftest import CHROMIUM
+from tests.browser.chromium import CHROMIUM, ensure
 from tests.browser.world import World, conversation, world
-from tests.testbed import packages
 from tests.unit.records import NAMESPACE
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
@@ -32,7 +31,7 @@ async def fill(episodes: World) -> None:
 
 async def main() -> None:
     """Take all."""
-    packages.install(["chromium"], print)
+    ensure(print)
     async with world() as episodes, async_playwright() as playwright:
         await fill(episodes)
         browser = await playwright.chromium.launch(executable_path=CHROMIUM)

@@ -22,6 +22,7 @@ from tests.unit import builders, records
 from tests.unit.records import NAMESPACE, Cluster
 
 INSERTED, SAMPLED = 50, 100
+TURN_TOKENS = INSERTED + SAMPLED
 """Tokens of each turn."""
 START = datetime(2026, 11, 30, 12, tzinfo=UTC)
 WORDS = ("count", " the", " lines", " of", " every", " file", "\n", " then", " sort", " them")
@@ -162,7 +163,7 @@ async def world() -> AsyncIterator[World]:
 
 
 def _sampled(turn: int) -> slice:
-    start = turn * (INSERTED + SAMPLED) + INSERTED
+    start = turn * TURN_TOKENS + INSERTED
     return slice(start, start + SAMPLED)
 
 
@@ -174,7 +175,7 @@ def _row(turns: int) -> TokenRow:
         tokens=(np.arange(len(mask)) % 400).astype(np.int32),
         mask=mask,
         logprobs=logprobs.astype(np.float32),
-        turn=np.repeat(np.arange(turns), INSERTED + SAMPLED).astype(np.int16),
+        turn=np.repeat(np.arange(turns), TURN_TOKENS).astype(np.int16),
     )
 
 

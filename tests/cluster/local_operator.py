@@ -70,6 +70,7 @@ class LocalOperator:
             "EPISODE_RETRY_BACKOFF_SECONDS": "1",
             "EPISODE_HEALTH_PORT": str(free_port()),
             "EPISODE_METRICS_PORT": str(self._metrics_port),
+            "EPISODE_VIEW_PORT": str(free_port()),
             **self._settings,
         }
         self._process = _FORKS.Process(target=_operate, args=(environment, self._log), daemon=True)
