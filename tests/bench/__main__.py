@@ -1,4 +1,4 @@
-"""Command line of the measurements: `python -m tests.bench exec`, `start`, `opd`, `bridge` or `view`."""
+"""Command line of the measurements: `python -m tests.bench exec`, and the others below."""
 
 import asyncio
 import os

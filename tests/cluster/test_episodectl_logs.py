@@ -1,4 +1,4 @@
-"""`episodectl logs` and `ui` on the real cluster: through a forwarded port of the operator's pod."""
+"""`episodectl logs` and `ui` on the real cluster, through forwarded ports of the operator."""
 
 import asyncio
 import json
@@ -10,8 +10,8 @@ from typing import Any
 
 import aiohttp
 
-from tests.cluster.command_line import episodectl, on_a_terminal
 from tests.cluster import kubectl
+from tests.cluster.command_line import episodectl, on_a_terminal
 from tests.cluster.episodes import Episodes, scripted, terminal
 
 HELD = "while [ ! -e /workspace/go ]; do sleep 0.2; done; echo released"
