@@ -169,6 +169,7 @@ class _Run:
             *("--batch-size", str(plan.batch_size), "--micro-batch", str(plan.batch_size)),
             *("--max-token-length", "1024", "--learning-rate", str(plan.learning_rate)),
             *("--reward-weight", weights[0], "--opd-weight", weights[1]),
+            *("--opd-loss", "topk-kl"),
             *("--seed", str(plan.seed)),
             *(["--control", plan.control] if plan.control else []),
             HF_HUB_OFFLINE="1",
