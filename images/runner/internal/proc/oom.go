@@ -50,7 +50,19 @@ func (v victimScore) restore() {
 // which is where raising does not: a runner that is not root may not open its own score.
 func (v victimScore) mark(pid int) {
 	if v.file == nil {
-		_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
+		markTree(pid)
+	}
+}
+
+// markTree marks a process and then what it had forked before, which has not inherited the mark.
+func markTree(pid int) {
+	number := strconv.Itoa(pid)
+	_ = os.WriteFile("/proc/"+number+"/oom_score_adj", []byte("1000"), 0)
+	children, _ := os.ReadFile("/proc/" + number + "/task/" + number + "/children")
+	for _, field := range strings.Fields(string(children)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			markTree(child)
+		}
 	}
 }
 
