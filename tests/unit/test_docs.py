@@ -1,6 +1,7 @@
 """What the documentation names is there: files, make targets, reasons; its Episodes are valid."""
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import yaml
 
 from episode_operator.api.episode import EpisodeSpec
 from episode_operator.api.reasons import MalformedCallKind, NoVerdictReason
+from tests import documented
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -74,3 +76,26 @@ def test_episodes_are_valid(page: Path) -> None:
 
 def test_the_readme_shows_an_episode() -> None:
     assert episodes(ROOT / "README.md")
+
+
+TABLES = (
+    documented.RUN,
+    documented.UNENDING,
+    documented.TESTED,
+    documented.NOT_RUN,
+    documented.DRY,
+)
+
+
+def test_every_command_is_proven_in_one_way() -> None:
+    shown = {command for page in documented.PAGES for command in documented.commands(page)}
+    ways = Counter(command for table in TABLES for command in table)
+    assert sorted(shown - ways.keys()) == [], "add it to tests/documented.py"
+    assert sorted(ways.keys() - shown) == [], "no page has it"
+    assert [command for command, count in ways.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("where", sorted({*documented.TESTED.values()}))
+def test_what_proves_a_command_is_there(where: str) -> None:
+    file, _, name = where.partition("::")
+    assert f"def {name}(" in (ROOT / file).read_text()
