@@ -51,8 +51,16 @@ testbed-status: .venv/installed ## Show what of the testbed runs.
 	@$(TESTBED) status
 
 .PHONY: images
-images: .venv/installed ## Build all images with Docker or buildah and push them to REGISTRY.
-	@UV=$(UV) $(PYTHON) -m images.build $(if $(REGISTRY),--registry $(REGISTRY),--registry $$($(TESTBED) registry) --plain-http)
+images: .venv/installed ## Build images with Docker or buildah and push them to REGISTRY; IMAGES="operator runner".
+	@UV=$(UV) $(PYTHON) -m images.build $(if $(REGISTRY),--registry $(REGISTRY),--registry $$($(TESTBED) registry) --plain-http) $(if $(BASE),--base $(BASE)) $(IMAGES)
+
+.PHONY: sbom
+sbom: .venv/installed ## Write a bill of materials of each image into dist/sbom; BASE as for images.
+	@$(PYTHON) -m release sbom $(if $(BASE),--base $(BASE))
+
+.PHONY: release
+release: .venv/installed ## Fill dist/ with wheel, chart, SBOMs and checksums; see docs/releasing.md.
+	@$(PYTHON) -m release build $(if $(BASE),--base $(BASE)) $(if $(TAG),--tag $(TAG)) $(if $(REFERENCES),--references $(REFERENCES))
 
 .PHONY: crds
 crds: .venv/installed ## Write crds/*.yaml and docs/reference.md from the pydantic models.

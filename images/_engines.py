@@ -132,9 +132,16 @@ def choose(name: str) -> Engine:
     raise BuildError("neither a Docker engine nor buildah is there to build images")
 
 
+def manifest_url(registry: str, repository: str, tag: str, plain_http: bool) -> str:
+    """Where a registry has a tag; `registry` may go on with a folder, as `HOST/OWNER`."""
+    host, _, folder = registry.partition("/")
+    path = f"{folder}/{repository}" if folder else repository
+    return f"{'http' if plain_http else 'https'}://{host}/v2/{path}/manifests/{tag}"
+
+
 def pushed_digest(registry: str, repository: str, tag: str, plain_http: bool) -> str | None:
     """The digest of a tag that the registry has; None if it has none, or wants a login to tell."""
-    url = f"{'http' if plain_http else 'https'}://{registry}/v2/{repository}/manifests/{tag}"
+    url = manifest_url(registry, repository, tag, plain_http)
     request = urllib.request.Request(url, method="HEAD", headers={"Accept": ", ".join(MANIFESTS)})
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:

@@ -27,7 +27,7 @@ WORKERS = 2
 
 def main(
     names: Annotated[list[str] | None, typer.Argument(help="Images; all by default.")] = None,
-    registry: Annotated[str, typer.Option(help="host:port to push to.")] = "",
+    registry: Annotated[str, typer.Option(help="HOST[:PORT][/FOLDER] to push to.")] = "",
     plain_http: Annotated[bool, typer.Option(help="The registry speaks HTTP, not TLS.")] = False,
     engine: Annotated[str, typer.Option(help="auto, buildah or docker.")] = "auto",
     base: Annotated[

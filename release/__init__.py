@@ -1,0 +1,1 @@
+"""What a release consists of: wheel, chart, bills of materials, checksums; `make release`."""
