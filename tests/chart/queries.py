@@ -9,10 +9,16 @@ import promql_parser
 from tests.chart.cases import RELEASE, named, of_kind
 
 
+def groups() -> list[dict[str, Any]]:
+    """The groups of rules, one for each component."""
+    (rule,) = of_kind("everything", "PrometheusRule")
+    found: list[dict[str, Any]] = rule["spec"]["groups"]
+    return found
+
+
 def alerts() -> list[dict[str, Any]]:
     """The alerts of all components."""
-    (rule,) = of_kind("everything", "PrometheusRule")
-    return [alert for group in rule["spec"]["groups"] for alert in group["rules"]]
+    return [alert for group in groups() for alert in group["rules"]]
 
 
 def dashboard() -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from episode_operator.api.reasons import NoVerdictReason
 from tests.chart.cases import NAMESPACE, RELEASE, matching, named, of_kind, pods
-from tests.chart.queries import alerts, dashboard, metrics, panels, queries, selectors
+from tests.chart.queries import alerts, dashboard, groups, metrics, panels, queries, selectors
 
 DOCS = Path(__file__).parents[2] / "docs"
 RUNBOOK = (DOCS / "runbook.md").read_text()
@@ -121,6 +121,5 @@ def test_the_dashboard_asks_in_the_chosen_namespaces() -> None:
 
 
 def test_components_with_metrics_have_alerts() -> None:
-    (rule,) = of_kind("everything", "PrometheusRule")
-    groups = [group["name"].rpartition("-")[2] for group in rule["spec"]["groups"]]
-    assert set(groups) == set(pods("everything")) - {"test", "atropos"}
+    components = {group["name"].rpartition("-")[2] for group in groups()}
+    assert components == set(pods("everything")) - {"test", "atropos"}

@@ -1,4 +1,4 @@
-"""Reach a Service of the cluster from this machine, whichever cluster it is."""
+"""Reach a Service or a pod of the cluster from this machine, whichever cluster it is."""
 
 import asyncio
 import re
@@ -13,15 +13,15 @@ _START_SECONDS = 20
 
 @asynccontextmanager
 async def forwarded(
-    service: str, port: int, *, namespace: str, env: Mapping[str, str]
+    name: str, port: int, *, namespace: str, env: Mapping[str, str], kind: str = "service"
 ) -> AsyncIterator[str]:
-    """`http://127.0.0.1:PORT`, forwarded to the Service by kubectl while the block runs."""
+    """`http://127.0.0.1:PORT`, forwarded to it by kubectl while the block runs."""
     process = await asyncio.create_subprocess_exec(
         "kubectl",
         "port-forward",
         "--address=127.0.0.1",
         f"--namespace={namespace}",
-        f"service/{service}",
+        f"{kind}/{name}",
         f":{port}",
         env=env,
         stdout=asyncio.subprocess.PIPE,
@@ -32,7 +32,7 @@ async def forwarded(
         line = await asyncio.wait_for(process.stdout.readline(), _START_SECONDS)
         found = _LINE.match(line)
         if found is None:
-            raise TestbedError(f"kubectl port-forward to service {service} does not work")
+            raise TestbedError(f"kubectl port-forward to {kind} {name} does not work")
         yield f"http://127.0.0.1:{found[1].decode()}"
     finally:
         if process.returncode is None:

@@ -45,6 +45,7 @@ COREDNS = Module("coredns", ("coredns",), package=".")
 HELM = Module("helm", ("helm",))
 KIND = Module("kind", ("kind",))
 VERSITYGW = Module("versitygw", ("versitygw",))
+KWOK = Module("kwok", ("kwok",))
 BUILT_IN = (KUBERNETES, KUBE_ROUTER, COREDNS, HELM)
 
 

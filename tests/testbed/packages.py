@@ -55,6 +55,21 @@ def install(names: Collection[str], say: Callable[[str], None]) -> None:
     download(lambda: run(wanted, env=quiet, hint=HINT), say)
 
 
+def program(name: str, package: str, say: Callable[[str], None]) -> str:
+    """Path of a program; Debian's package is installed if it is not on PATH.
+
+    Raises:
+        TestbedError: there is no such program in the package.
+    """
+    found = shutil.which(name)
+    if found is None:
+        install([package], say)
+        found = shutil.which(name)
+    if found is None:
+        raise TestbedError(f"package {package} brings no program {name}", hint=HINT)
+    return found
+
+
 def _installed(names: Collection[str]) -> set[str]:
     status = ["--showformat", "${Package} ${db:Status-Status}\\n", *names]
     listing = subprocess.run(  # it exits 1 when a package is unknown, and lists the others
