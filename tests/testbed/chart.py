@@ -60,15 +60,19 @@ def install(
     deployments: Sequence[str],
     env: Mapping[str, str],
     say: Callable[[str], None],
+    folder: Path = CHART,
 ) -> None:
     """Install or upgrade a release, and wait until its deployments run.
+
+    Args:
+        folder: of the chart.
 
     Raises:
         TestbedError: helm refuses it, or a deployment does not come up.
     """
     say("helm upgrade")
     helm(
-        *("upgrade", "--install", release, str(CHART), "--namespace", namespace),
+        *("upgrade", "--install", release, str(folder), "--namespace", namespace),
         "--create-namespace",
         values=values,
         env=env,

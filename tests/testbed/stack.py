@@ -48,6 +48,7 @@ class Stack:
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "TASK_IMAGE": self.images["task-python"],
             "BUSYBOX_IMAGE": self.images["task-busybox"],
+            "OPERATOR_IMAGE": self.images["operator"],
             "RUNNER_IMAGE": self.images["runner"],
             "BRIDGE_IMAGE": self.images["bridge"],
             "MODEL_ENDPOINT": self.model_endpoint,
