@@ -76,6 +76,9 @@ RUN: Final[Mapping[str, str]] = {
     "episodectl top -n training": r'"verdicts"',
     "episodectl cancel hello world": r"deleted",
     "kubectl_complete-episode show hel": r"hello\n:0",
+    # docs/upgrading.md
+    "kubectl -n episode-system rollout status deployment/episodes": r"successfully rolled out",
+    "helm history episodes --namespace episode-system": r"deployed",
     # docs/operations.md, docs/payload.md
     "kubectl describe episode NAME": r"Kind: +Episode",
     "kubectl get epi NAME -o wide": r"Finished",
@@ -101,9 +104,7 @@ UNENDING: Final[Mapping[str, str]] = {
 
 _BRIDGE = "tests/cluster/test_bridge_cli.py"
 _WEIGHTS = "tests/cluster/test_weights_vllm.py::test_an_update_in_mid_turn"
-_RELEASES = (
-    "tests/cluster/test_namespaces.py::test_each_operator_runs_the_episodes_of_its_namespaces"
-)
+_RULES = "tests/chart/test_rules.py::test_promtool_takes_the_rules"
 
 TESTED: Final[Mapping[str, str]] = {
     "make demo": "tests/cluster/test_documented.py::test_the_demo",
@@ -129,6 +130,13 @@ TESTED: Final[Mapping[str, str]] = {
         f"{_BRIDGE}::test_process_writes_a_dataset_and_goes_on_after_a_kill"
     ),
     "trainer-bridge evaluate -c bridge.yaml --label before": f"{_BRIDGE}::test_evaluate",
+    "helm template episodes charts/episode-operator -n episode-system --values values.yaml "
+    "--show-only templates/monitoring.yaml > monitoring.yaml": _RULES,
+    "python3 -c 'import yaml": _RULES,
+    "promtool check rules --lint-fatal rules.yaml": _RULES,
+    "helm test episodes --namespace episode-system --logs": (
+        "tests/cluster/test_chart.py::test_helm_tests_the_release"
+    ),
     'curl -X POST "$VLLM/pause?mode=keep"': _WEIGHTS,
     'curl -X POST "$VLLM/collective_rpc" -d \'{"method": "reload_weights", "kwargs": '
     '{"weights_path": "/models/step-17"}}\'': _WEIGHTS,
@@ -153,6 +161,10 @@ DRY: Final[tuple[str, ...]] = (
 )
 """Run there as a dry run on the server, in a namespace of the test."""
 
+_COSIGN = (
+    'cosign verify --certificate-identity-regexp "$identity" --certificate-oidc-issuer "$issuer"'
+)
+
 NOT_RUN: Final[Mapping[str, str]] = {
     "make test": "CI is this command",
     ".venv/bin/python -m pytest tests/unit": "a part of make test",
@@ -165,6 +177,30 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "episodectl --install-completion": "changes the user's shell",
     "helm upgrade ... --set objectStore.url=s3://my-bucket/episodes "
     "--set objectStore.secretName=results": "a part of a command",
+    "kubectl -n episode-system scale deployment/episodes-bridge --replicas=0": (
+        "the testbed's release has no bridge"
+    ),
+    "kubectl wait --for=condition=Finished episodes --all --all-namespaces --timeout=2h": (
+        "waits for all Episodes of the cluster"
+    ),
+    "helm upgrade ...": "a part of a command",
+    "helm rollback episodes REVISION --namespace episode-system --wait": (
+        "takes the testbed's operator back"
+    ),
+    **dict.fromkeys(
+        (
+            "helm upgrade episodes oci://ghcr.io/OWNER/charts/episode-operator --version 0.2.0 "
+            "--namespace episode-system --values values.yaml",
+            f"{_COSIGN} ghcr.io/OWNER/episode-operator/operator:0.2.0",
+            'cosign verify-attestation --type cyclonedx --certificate-identity-regexp "$identity" '
+            '--certificate-oidc-issuer "$issuer" ghcr.io/OWNER/episode-operator/operator:0.2.0',
+            f"{_COSIGN} ghcr.io/OWNER/charts/episode-operator:0.2.0",
+            "cosign verify-blob --bundle SHA256SUMS.sigstore.json --certificate-identity-regexp "
+            '"$identity" --certificate-oidc-issuer "$issuer" SHA256SUMS',
+            "sha256sum --check --ignore-missing SHA256SUMS",
+        ),
+        "nothing is published yet",
+    ),
     "kubectl delete crd episodes.episodes.dev episoderesults.episodes.dev": (
         "deletes all Episodes of the cluster"
     ),
