@@ -46,7 +46,7 @@ async def test_the_trainer_takes_its_batches_and_the_bridge_hears_of_it(
             await process.wait()
         await sink.close()
 
-    expected = []
+    expected: list[str] = []
     for step, one in enumerate(sent):
         rows = [record.row for record in one.members]
         masks = [np.where(row.mask, row.tokens, trainer.MASKED) for row in rows if row is not None]

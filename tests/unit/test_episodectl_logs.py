@@ -19,7 +19,7 @@ from tests.unit.records import Cluster
 
 EPISODE = "/namespaces/default/episodes/hello"
 PODS = "/api/v1/namespaces/system/pods"
-SAID = [
+SAID: list[dict[str, Any]] = [
     {"role": "user", "content": "count"},
     {
         "role": "assistant",

@@ -13,6 +13,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
+from images._contexts import ABI
 from release import bases, locks, modules, sbom, versions
 from release.errors import ReleaseError
 
@@ -88,7 +89,7 @@ def test_of_conditional_packages_those_of_the_images_python_are_there(
 def test_what_is_listed_is_what_such_a_python_has_installed(
     image: str, documents: dict[str, Document]
 ) -> None:
-    assert sys.version_info[:2] == locks.ABI, "the images' Python, which the tests need too"
+    assert sys.version_info[:2] == ABI, "the images' Python, which the tests need too"
     listed = [one for one in documents[image]["components"] if one["type"] == "library"]
     assert {one["name"]: one["version"] for one in listed} == {
         one["name"]: metadata.version(one["name"]) for one in listed

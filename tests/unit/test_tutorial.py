@@ -45,6 +45,7 @@ def commands() -> list[str]:
 
 def outputs(first_word: str) -> str:
     """The only output of the page that begins so."""
+    found: str
     [found] = [
         block
         for language, block in FENCE.findall(PAGE)

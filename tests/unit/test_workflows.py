@@ -66,7 +66,8 @@ def test_ci_runs_what_is_in_the_repository_for_it() -> None:
 
 
 def test_ci_is_asked_of_every_change_and_of_every_release() -> None:
-    asked = workflow("ci")[True]  # YAML 1.1 reads the key `on` so
+    content: dict[Any, Any] = workflow("ci")
+    asked = content[True]  # YAML 1.1 reads the key `on` so
     assert {"push", "pull_request", "workflow_call"} == set(asked)
     jobs = workflow("release")["jobs"]
     (tested,) = (job for job, content in jobs.items() if "uses" in content)

@@ -35,7 +35,10 @@ async def connect(
         "proxy": connection.proxy,
     }
     try:
-        return await http.ws_connect(url, protocols=protocols, max_msg_size=_MAX_MESSAGE, **options)
+        opened: aiohttp.ClientWebSocketResponse = await http.ws_connect(
+            url, protocols=protocols, max_msg_size=_MAX_MESSAGE, **options
+        )
+        return opened
     except aiohttp.WSServerHandshakeError as refused:
         # A handshake has no room for the reason, so ask again without one.
         try:
