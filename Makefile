@@ -56,11 +56,11 @@ images: .venv/installed ## Build images with Docker or buildah and push them to 
 
 .PHONY: sbom
 sbom: .venv/installed ## Write a bill of materials of each image into dist/sbom; BASE as for images.
-	@$(PYTHON) -m release sbom $(if $(BASE),--base $(BASE))
+	@$(PYTHON) -m images.release sbom $(if $(BASE),--base $(BASE))
 
 .PHONY: release
 release: .venv/installed ## Fill dist/ with wheel, chart, SBOMs and checksums; see docs/releasing.md.
-	@$(PYTHON) -m release build $(if $(BASE),--base $(BASE)) $(if $(TAG),--tag $(TAG)) $(if $(REFERENCES),--references $(REFERENCES))
+	@$(PYTHON) -m images.release build $(if $(BASE),--base $(BASE)) $(if $(TAG),--tag $(TAG)) $(if $(REFERENCES),--references $(REFERENCES))
 
 .PHONY: crds
 crds: .venv/installed ## Write crds/*.yaml and docs/reference.md from the pydantic models.

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from release import versions
+from images.release import versions
 from tests.testbed import chart
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
 from images._contexts import ABI
-from release import bases, locks, modules, sbom, versions
-from release.errors import ReleaseError
+from images.release import bases, locks, modules, sbom, versions
+from images.release.errors import ReleaseError
 
 ROOT = Path(__file__).parents[2]
 PROJECT = versions.project(ROOT)

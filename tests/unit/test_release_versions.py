@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from images._engines import manifest_url
-from release import artifacts, versions
-from release.errors import ReleaseError
-from release.versions import CHART, Section
+from images.release import artifacts, versions
+from images.release.errors import ReleaseError
+from images.release.versions import CHART, Section
 
 ROOT = Path(__file__).parents[2]
 FILES = ("pyproject.toml", "CHANGELOG.md", CHART / "Chart.yaml", CHART / "values.yaml")

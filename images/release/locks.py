@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from packaging.requirements import Requirement
 
 from images._contexts import ABI
-from release.errors import ReleaseError
+from images.release.errors import ReleaseError
 
 MACHINES = ("x86_64", "aarch64")
 

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from release.errors import ReleaseError
-from release.versions import CHART, IMAGE_VALUES
+from images.release.errors import ReleaseError
+from images.release.versions import CHART, IMAGE_VALUES
 from tests.testbed import gobuild
 from tests.testbed.shell import run
 

@@ -4,7 +4,7 @@ import base64
 import re
 from dataclasses import dataclass
 
-from release.errors import ReleaseError
+from images.release.errors import ReleaseError
 
 _MODULE = re.compile(r"^module (\S+)$", re.MULTILINE)
 _REQUIRED = re.compile(r"^(?:require |\t)([\w.~/-]+) (v\S+)(?: // indirect)?$", re.MULTILINE)

@@ -26,11 +26,11 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from images._contexts import IMAGES, LOCKS
-from release import bases, locks, modules
-from release.bases import Base
-from release.errors import ReleaseError
-from release.locks import Pin
-from release.versions import Project
+from images.release import bases, locks, modules
+from images.release.bases import Base
+from images.release.errors import ReleaseError
+from images.release.locks import Pin
+from images.release.versions import Project
 
 PYTHON_IMAGES = ("operator", "bridge")
 PUBLISHED = ("runner", *PYTHON_IMAGES)

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from release.errors import ReleaseError
+from images.release.errors import ReleaseError
 
 CHART = Path("charts") / "episode-operator"
 IMAGE_VALUES = {

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from release.errors import ReleaseError
+from images.release.errors import ReleaseError
 
 _REFERENCE = re.compile(
     r"(?P<repository>[^@\s]+?)(?::(?P<tag>[\w.-]+))?(?:@sha256:(?P<sha256>[0-9a-f]{64}))?"

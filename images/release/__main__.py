@@ -1,4 +1,4 @@
-"""`python -m release build|sbom|notes`: what is published of a version; run it in the root.
+"""`python -m images.release build|sbom|notes`: what is published of a version; run it in the root.
 
 What is made depends only on the repository, the base image that is named, and the version of Go.
 """
@@ -14,9 +14,9 @@ import typer
 from images._contexts import IMAGES, REPOSITORY
 from images._shell import BuildError
 from images._shell import run as run_program
-from release import artifacts, bases, sbom, versions
-from release.bases import Base
-from release.errors import ReleaseError
+from images.release import artifacts, bases, sbom, versions
+from images.release.bases import Base
+from images.release.errors import ReleaseError
 from tests.testbed.console import step
 from tests.testbed.errors import TestbedError
 
