@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from yarl import URL
 
 from episode_operator.api.labels import EPISODE_NAME, GROUP_NAME, RUN
 from episode_operator.view import Conversations, View
@@ -185,3 +186,23 @@ async def test_a_long_text_is_cut_and_the_rest_is_there(cluster: Cluster) -> Non
     async with viewing(cluster, {builders.UID: messages}.get) as client:
         shown = await page(client, EPISODE)
     assert "60 more characters" in shown and "b" * 60 in shown
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/namespaces/a%2F..%2F..%2Fb/episodes/hello",
+        "/namespaces/default/episodes/..",
+        "/namespaces/default/episodes/..%2Fconfigmaps%2Fsecret",
+        "/namespaces/default/episodes/hello%3Fwatch=1",
+        "/namespaces/Default/episodes/hello",
+        "/?namespace=default/../../../../api/v1/namespaces/kube-system/secrets",
+        "/?namespace=..",
+    ],
+)
+async def test_names_lead_nowhere_else(cluster: Cluster, path: str) -> None:
+    asked: list[str] = []
+    cluster.server.on_get = asked.append
+    async with viewing(cluster) as client, client.get(URL(path, encoded=True)) as answer:
+        assert answer.status in (400, 404)
+    assert asked == []

@@ -1,5 +1,6 @@
 """The server of the web view: reads only, on the loopback only."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -30,6 +31,11 @@ Conversations = Callable[[str], list[dict[str, Any]] | None]
 """What was said so far in the Episode of a uid; None where this replica does not know it."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_NAMESPACE = f"/namespaces/{{namespace:{_LABEL}}}"
+_EPISODE = f"{_NAMESPACE}/episodes/{{name:[a-z0-9][-a-z0-9.]{{0,252}}}}"
+"""Names as Kubernetes has them: with others a path of the API server would lead elsewhere."""
 
 _LOOPBACK = "127.0.0.1"
 _NAMES = frozenset({_LOOPBACK, "localhost"})
@@ -63,17 +69,16 @@ class View:
     def application(self) -> web.Application:
         """All its paths."""
         application = web.Application(middlewares=[self._guarded])
-        episode = "/namespaces/{namespace}/episodes/{name}"
         application.add_routes(
             [
                 web.get("/", self._list),
                 web.get("/static/{file}", self._static),
-                web.get(episode, self._episode),
-                web.get(f"{episode}/entries", self._entries),
-                web.get(f"{episode}/turns/{{turn:\\d+}}/tokens", self._tokens),
-                web.get("/namespaces/{namespace}/groups/{name}", self._group),
-                web.get("/namespaces/{namespace}/runs/{name}", self._run),
-                web.get(f"/api{episode}/conversation", self._conversation),
+                web.get(_EPISODE, self._episode),
+                web.get(f"{_EPISODE}/entries", self._entries),
+                web.get(f"{_EPISODE}/turns/{{turn:[0-9]{{1,9}}}}/tokens", self._tokens),
+                web.get(f"{_NAMESPACE}/groups/{{name}}", self._group),
+                web.get(f"{_NAMESPACE}/runs/{{name}}", self._run),
+                web.get(f"/api{_EPISODE}/conversation", self._conversation),
             ]
         )
         return application
@@ -111,6 +116,8 @@ class View:
             name: query.get(name, "")
             for name in ("namespace", "run", "group", "phase", "verdict", "reason")
         }
+        if chosen["namespace"] and not re.fullmatch(_LABEL, chosen["namespace"]):
+            raise web.HTTPBadRequest(text=f"{chosen['namespace']!r} is no name of a namespace")
         selection = Selection(
             chosen["run"] or None,
             chosen["group"] or None,
