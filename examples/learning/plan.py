@@ -30,7 +30,7 @@ class Plan:
         control: a control: what the trainer does wrong.
         steps: of the trainer.
         groups, group_size: Episodes of a step: groups x group_size.
-        epochs: optimizer steps on each batch: an Episode costs more than to learn from it again.
+        epochs: optimizer steps on each batch.
         evaluated: held-out tasks of each evaluation.
         steps_per_evaluation: of the trainer; the first one is before its first step.
     """
@@ -44,8 +44,8 @@ class Plan:
     steps: int = 16
     groups: int = 3
     group_size: int = 8
-    epochs: int = 2
-    learning_rate: float = 4e-5
+    epochs: int = 1
+    learning_rate: float = 8e-5
     evaluated: int = 32
     steps_per_evaluation: int = 8
 
@@ -99,7 +99,7 @@ def bridge_config(plan: Plan, places: Places, *, run: str) -> dict[str, Any]:
         "env": {
             "group_size": plan.group_size,
             "max_token_length": 1024,
-            "max_num_workers": plan.groups + 2,
+            "max_num_workers": plan.groups + 1,
             "max_batches_offpolicy": 2,
             "steps_per_eval": plan.steps_per_evaluation,
             "num_eval_tasks": plan.evaluated,
