@@ -25,13 +25,17 @@ def test_means_over_groups_in_their_order() -> None:
             outcome("coding-000001", None),
             outcome("coding-000000", 0.0, 1),
             outcome("coding-000002", 1.0),
-            outcome("coding-eval-7-abc-0", 0.0),
+            outcome("coding-eval-e1s0-abc-0", 0.0),
+            outcome("coding-eval-e2s8-abc-0", 1.0),
+            outcome("coding-eval-e2s8-def-0", None),
+            outcome("coding-eval-before-abc-0", 0.0),
         ],
     )
     curves = {curve.name: list(curve.points) for curve in run.curves}
-    assert (run.groups, run.evaluations) == (3, 1)
+    assert run.groups == 3
     assert curves["reward"] == [(1, 0.5), (3, 1.0)]
     assert curves["without a verdict"] == [(1, 0.0), (2, 1.0), (3, 0.0)]
+    assert curves["held-out passed"] == [(0, 0.0), (8, 1.0)]
     assert curves["tokens"] == [], "an agent that samples nothing has none"
     assert run.delivery == {"Delivered": 2, "Pending": 2}
     assert run.verdicts == {"Passed": 2, "Failed": 1, "NoVerdict": 1}
