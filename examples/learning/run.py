@@ -173,6 +173,7 @@ class _Run:
             *("--seed", str(plan.seed)),
             *(["--control", plan.control] if plan.control else []),
             HF_HUB_OFFLINE="1",
+            OMP_WAIT_POLICY="PASSIVE",  # others need the cores while a thread waits for another
         )
 
 
