@@ -16,6 +16,7 @@ from tests.testbed import chart
 from tests.testbed.stack import ROOT
 
 REPLICAS = 2
+_GONE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,8 @@ async def test_episodes_that_run_outlive_the_upgrade(
         await release.upgrade(
             chart.CHART, {**values, "operator": {**operator, "logLevel": "warning"}}
         )
-        after = await release.pods()
-        assert len(after) >= REPLICAS and not before & after
+        async with asyncio.timeout(_GONE_SECONDS):
+            while before & (after := await release.pods()):
+                await asyncio.sleep(0.5)
+        assert len(after) == REPLICAS
         await finish(unwatched, running)
