@@ -61,7 +61,7 @@ RUN: Final[Mapping[str, str]] = {
     "episodectl run tasks/sort-lines --agent Oracle": r'"verdict":"Passed"',
     "episodectl run rows.jsonl --model http://...": r'"verdict":"\w+"',
     "episodectl list --run coding --verdict Failed --verdict NoVerdict": r"coding-000008-m0",
-    "episodectl list -A --phase Running | jq -r .podName": r"^held-a0$",
+    "episodectl list -A --phase Running | jq -r .podName": r"^busy-a0$",
     "episodectl watch hello": r'"verdict":"\w+"',
     "episodectl logs hello": r'"role":"assistant"',
     "episodectl logs hello -f": r'"role":"assistant"',
@@ -75,7 +75,7 @@ RUN: Final[Mapping[str, str]] = {
     "episodectl export --run coding --safetensors arrays/": "",
     "episodectl top -n training": r'"verdicts"',
     "episodectl cancel hello world": r"deleted",
-    "kubectl_complete-episode show hel": r"hello\n:0",
+    "kubectl_complete-episode show hel": r"^hello$[\s\S]*^:0$",
     # docs/upgrading.md
     "kubectl -n episode-system rollout status deployment/episodes": r"successfully rolled out",
     "helm history episodes --namespace episode-system": r"deployed",

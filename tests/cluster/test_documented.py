@@ -18,7 +18,7 @@ from episode_operator.kube.client import EPISODES
 from tests import documented
 from tests.cluster.episodes import PASSING_TEST, Episodes, manifest, scripted, terminal
 from tests.ports import free_port
-from tests.testbed import packages
+from tests.testbed import packages, stack
 from tests.testbed.stack import ROOT
 
 FAILING_TEST = "echo 0 > /logs/verifier/reward.txt"
@@ -27,6 +27,8 @@ PROGRAMS = ("gettext-base", "jq")
 _YAML = re.compile(r"^```yaml\n(apiVersion: episodes.dev.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECONDS = 600.0
 
+OPERATOR = f"--operator-namespace {stack.NAMESPACE}"
+"""Which one is meant: other tests run operators too."""
 LEFT_OUT = ("registry.example.com", "make demo", "tutorial-atropos")
 """In blocks of the tutorial that need another registry, or what such a block has made."""
 
@@ -117,9 +119,9 @@ def shell(folder: Path, namespace: str, image: str, model: Mapping[str, object])
         "01-hello/episode.yaml |": "01-hello/episode.yaml | sed 's/name: hello/name: example/' |",
         "top -n training": f"top -n {namespace}",
         "list -A": f"list -n {namespace}",
-        "cancel hello world": "cancel held world --yes",
-        "episodectl ui": "episodectl ui --no-open",
-        "kubectl episode ui": "kubectl episode ui --no-open",
+        "cancel hello world": "cancel busy world --yes",
+        "episodectl ui": f"episodectl ui --no-open {OPERATOR}",
+        "kubectl episode ui": f"kubectl episode ui --no-open {OPERATOR}",
         "grep NAME": "grep -c .",
         "jq -c": "jq --unbuffered -c",
         "episode NAME": "episode hello",
@@ -161,14 +163,14 @@ def write_files(folder: Path, image: str) -> None:
 
 async def populate(episodes: Episodes, image: str) -> None:
     """Episodes that the commands name besides README's: two at work, and some of a run."""
-    held = terminal("sleep 3000")
-    for name in ("held", "world"):
-        await episodes.create(name, scripted(image, held))
+    waits = [terminal("sleep 60")] * 60
+    for name in ("busy", "world"):
+        await episodes.create(name, scripted(image, *waits))
     for name, test in (("coding-000008-m0", FAILING_TEST), ("broken", "exit 0")):
         body = manifest(name, episodes.namespace, scripted(image, test=test))
         body["metadata"]["labels"] = {RUN_LABEL: "coding"}
         await episodes.client.create(EPISODES, body)
-    await episodes.until_running("held")
+    await episodes.until_running("busy")
     for name in ("coding-000008-m0", "broken"):
         await episodes.finish(name)
 
@@ -231,6 +233,7 @@ async def test_the_tutorial(
         "> /tmp/atropos/bridge.yaml": f"| sed s/localhost:8000/localhost:{port}/ > bridge.yaml",
         "/tmp/atropos/bridge.yaml": "bridge.yaml",
         "helm test episodes": "true",
+        "logs -f": f"logs -f {OPERATOR}",
     }
     path = tmp_path / "tutorial.sh"
     script = replace(found, names=dict(sorted(names.items(), key=lambda name: -len(name[0]))))

@@ -13,7 +13,10 @@ import aiohttp
 from tests.cluster import kubectl
 from tests.cluster.command_line import episodectl, on_a_terminal
 from tests.cluster.episodes import Episodes, scripted, terminal
+from tests.testbed import stack
 
+OPERATOR = ("--operator-namespace", stack.NAMESPACE)
+"""Which one is meant: other tests run operators too."""
 HELD = "while [ ! -e /workspace/go ]; do sleep 0.2; done; echo released"
 """A command that runs until the test lets it go."""
 
@@ -56,12 +59,12 @@ async def test_turns_as_they_happen(episodes: Episodes, image: str) -> None:
         "held", scripted(image, terminal("echo begun"), terminal(HELD), terminal("echo last"))
     )
     await episodes.until_running("held")
-    async with program("logs", "held", "-f", "-n", episodes.namespace) as following:
+    async with program("logs", "held", "-f", "-n", episodes.namespace, *OPERATOR) as following:
         said = [await message(following) for _ in range(5)]
         assert [one["role"] for one in said] == ["system", "user", "assistant", "tool", "assistant"]
         assert "begun" in said[3]["content"]
         assert HELD in said[4]["tool_calls"][0]["function"]["arguments"]
-        code, output, errors = await episodectl("logs", "held", "-n", episodes.namespace)
+        code, output, errors = await episodectl("logs", "held", "-n", episodes.namespace, *OPERATOR)
         assert (code, errors) == (0, "")
         assert [json.loads(line) for line in output.splitlines()] == said
         await let_go(episodes)
@@ -79,7 +82,7 @@ async def test_the_page_of_an_episode_at_work_and_of_its_result(
 ) -> None:
     await episodes.create("held", scripted(image, terminal("echo begun"), terminal(HELD)))
     await episodes.until_running("held")
-    async with program("ui", "--no-open") as serving, aiohttp.ClientSession() as http:
+    async with program("ui", "--no-open", *OPERATOR) as serving, aiohttp.ClientSession() as http:
         assert serving.stdout is not None
         async with asyncio.timeout(120):
             url = (await serving.stdout.readline()).decode().strip()
