@@ -20,7 +20,7 @@ IMAGES = ("operator", "runner", "bridge")
 
 
 def build(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "release", "build", *options]
+    command = [sys.executable, "-m", "images.release", "build", *options]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 

@@ -13,7 +13,7 @@ Spec = dict[str, Any]
 GOOD: dict[str, Any] = {
     "apiVersion": "episodes.dev/v1alpha1",
     "kind": "Episode",
-    "metadata": {"name": "wrong"},
+    "metadata": {"name": "mistaken"},
     "spec": {
         "task": {"image": "registry.test/task:1", "instruction": "do it"},
         "agent": {"kind": "Scripted", "script": [{"tool": "terminal"}]},

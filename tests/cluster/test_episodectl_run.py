@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -63,7 +64,7 @@ async def test_the_verdict_is_the_exit_code(
     assert ended == code, errors
     told = json.loads(output)
     assert told["verdict"] == verdict and (told["reward"] is None) == (verdict == "NoVerdict")
-    assert "Running  pod " in errors
+    assert re.search(r"(Running|Verifying)  pod ", errors), "a short phase may be over unseen"
 
 
 async def test_pytest_files(flags: tuple[str, ...], tmp_path: Path) -> None:
