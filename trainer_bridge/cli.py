@@ -15,6 +15,7 @@ import typer
 from kubernetes.aio.config import ConfigException
 from rich.console import Console
 from rich.logging import RichHandler
+from rich.markup import escape
 
 from episode_operator.kube.client import ApiError
 from episode_operator.results.objects import ObjectStoreError
@@ -41,7 +42,6 @@ ConfigFile = Annotated[Path, typer.Option("--config", "-c", help="The configurat
 _ERRORS = (
     ApiError,
     ConfigError,
-    ConfigException,
     DatasetError,
     EvaluationUnreadableError,
     LeaseLostError,
@@ -152,7 +152,7 @@ def _configured(path: Path) -> BridgeConfig:
     try:
         return load(path)
     except ConfigError as error:
-        console.print(f"[red]error:[/] {error}", highlight=False)
+        _failed(error)
         raise typer.Exit(USAGE) from error
 
 
@@ -188,7 +188,7 @@ def _told(catalog: Catalog) -> None:
         highlight=False,
     )
     for one in catalog.unreadable:
-        console.print(f"[yellow]unreadable[/] {one}", highlight=False)
+        console.print(f"[yellow]unreadable[/] {escape(str(one))}", highlight=False)
 
 
 def _exit_code(work: Callable[[], Awaitable[int]]) -> int:
@@ -205,6 +205,16 @@ def _exit_code(work: Callable[[], Awaitable[int]]) -> int:
 
     try:
         return asyncio.run(stoppable())
-    except _ERRORS as error:
-        console.print(f"[red]error:[/] {error}", highlight=False)
+    except ConfigException as error:
+        _failed(
+            f"no cluster: {error}; set KUBECONFIG to a kubeconfig of your cluster, and see whether "
+            "`kubectl cluster-info` answers"
+        )
         return 1
+    except _ERRORS as error:
+        _failed(error)
+        return 1
+
+
+def _failed(why: object) -> None:
+    console.print(f"[red]error:[/] {escape(str(why))}", highlight=False, soft_wrap=True)

@@ -1,9 +1,10 @@
 """The configuration file: one YAML for all modes."""
 
 import importlib
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -19,6 +20,12 @@ from trainer_bridge.sinks.atropos import AtroposServerSettings, AtroposSettings,
 from trainer_bridge.sinks.base import Sink
 from trainer_bridge.sinks.datasets import DatasetSettings, DatasetSink
 from trainer_bridge.sources.settings import TaskSettings
+
+_PLAIN: Final[Mapping[str, str]] = {
+    "extra_forbidden": "there is no such field",
+    "missing": "must be set",
+}
+"""What pydantic says in words of its own, by the type of its error."""
 
 
 class ConfigError(Exception):
@@ -263,5 +270,6 @@ def _told(error: ValidationError) -> str:
     lines = []
     for one in error.errors():
         place = ".".join(str(part) for part in one["loc"])
-        lines.append(f"  {place or '(file)'}: {one['msg']}")
+        what = _PLAIN.get(one["type"]) or one["msg"].removeprefix("Value error, ")
+        lines.append(f"  {place or '(file)'}: {what}")
     return "\n".join(lines)

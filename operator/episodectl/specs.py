@@ -162,7 +162,7 @@ def of_task(path: Path, *, image: str | None) -> Task:
         more = ", ..." if len(names) > _SHOWN else ""
         raise CommandError(
             f"{path} has {len(found)} tasks; name one of them: {', '.join(names[:_SHOWN])}{more}. "
-            "`golden` and `trainer-bridge` run many"
+            "`golden` and `trainer-bridge` run many. If it is one task, it lacks a task.toml"
         )
     (task,) = found
     if isinstance(task, Unreadable):

@@ -60,8 +60,8 @@ class WandbCharts:
             import wandb  # noqa: PLC0415
         except ImportError as error:
             raise WandbMissingError(
-                "charts in W&B need the package wandb: pip install 'episode-operator[bridge]', or "
-                "set use_wandb to false"
+                "charts in W&B need the package wandb: pip install '.[bridge]' in the repository, "
+                "or set use_wandb to false"
             ) from error
         self._wandb = wandb
         self._settings = settings

@@ -72,7 +72,7 @@ def _library() -> Any:
         return importlib.import_module("datasets")
     except ImportError as error:
         raise DatasetError(
-            "a dataset needs the `datasets` library: pip install 'episode-operator[bridge]' "
+            "a dataset needs the `datasets` library: pip install '.[bridge]' in the repository "
             f"({error})"
         ) from error
 

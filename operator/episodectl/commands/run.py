@@ -125,7 +125,10 @@ def run(
             )
         else:
             if any((instruction, workdir, setup, solution, verifier)):
-                raise CommandError("a folder has its own instruction, files and tests: no flags")
+                raise CommandError(
+                    "a folder has its own instruction, files and tests: leave out --instruction, "
+                    "--workdir, --setup, --solution and --verifier"
+                )
             task = specs.of_task(folder, image=image)
             if sampled is None and acting.kind is AgentKind.MODEL:
                 raise CommandError("missing --model URL/NAME; --agent Oracle runs its solution")

@@ -157,6 +157,6 @@ def _format(kind: str) -> Format:
         from trainer_bridge.sinks.datasets import parquet  # noqa: PLC0415 (an extra)
     except ModuleNotFoundError as error:
         raise SinkError(
-            f"{error.name} is missing: install episode-operator[bridge], or take kind jsonl"
+            f"{error.name} is missing: pip install '.[bridge]' in the repository, or kind: jsonl"
         ) from error
     return parquet
