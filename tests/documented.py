@@ -172,7 +172,7 @@ NOT_RUN: Final[Mapping[str, str]] = {
     "make learn": "takes an hour",
     'make learn OPTIONS="--signal hints --seed 1"': "takes half an hour",
     'make learn OPTIONS="--control mask-shift"': "takes an hour",
-    "pip install '.[bridge]'": "images/bridge installs this wheel, with the extra's locked packages",
+    "pip install '.[bridge]'": "images/bridge installs this wheel with the extra",
     "pip install .": "the images install this wheel",
     "episodectl --install-completion": "changes the user's shell",
     "helm upgrade ... --set objectStore.url=s3://my-bucket/episodes "
