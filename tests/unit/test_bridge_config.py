@@ -71,7 +71,7 @@ def test_the_names_of_atropos(tmp_path: Path) -> None:
         ({"run": "Not A Name"}, "run: "),
         ({"tasks": {}}, "tasks: "),
         ({"tasks": {"builtin": "coding", "path": "x"}}, "tasks: "),
-        ({"env": {"group_sice": 4}}, "env.group_sice: "),
+        ({"env": {"group_sice": 4}}, "env.group_sice: there is no such field"),
         ({"env": {"group_size": 0}}, "env.group_size: "),
         ({"env": {"eval_handling": "PAUSE"}}, "env.eval_handling: "),
         ({"episode": {"agent": {"kind": "Model"}}}, "episode.model must be set"),

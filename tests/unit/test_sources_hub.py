@@ -166,7 +166,7 @@ def test_a_path_that_is_not_there(tmp_path: Path) -> None:
 
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(DatasetError, match=r"pip install 'episode-operator\[bridge\]'"):
+    with pytest.raises(DatasetError, match=r"pip install '\.\[bridge\]'"):
         read("some/tasks", tmp_path)
 
 
