@@ -87,7 +87,7 @@ async def test_wandb_that_refuses_is_counted_and_stops_nothing(
 
 def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(WandbMissingError, match=r"episode-operator\[bridge\]"):
+    with pytest.raises(WandbMissingError, match=r"pip install '\.\[bridge\]'"):
         open_charts(ChartSettings(use_wandb=True), run="hello", uid="1")
     assert isinstance(open_charts(ChartSettings(), run="hello", uid="1"), NoCharts)
 
