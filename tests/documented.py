@@ -16,7 +16,7 @@ PAGES = sorted(
 )
 """Pages whose commands are in the tables below; the tutorial is run as a whole."""
 
-_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _PROGRAM = re.compile(
     r"(?:\w+=\S+ )*(?:\$ )?(?:[\w./]*/)?"
     r"(make|kubectl|kubectl_complete-episode|episodectl|helm|trainer-bridge|pip|python3?|git|promtool|curl|export|envsubst"
@@ -27,7 +27,7 @@ _SHELL = ("", "sh", "bash", "console")
 
 def blocks(page: Path) -> Iterator[str]:
     """What stands in the page's blocks of commands."""
-    for language, block in _FENCE.findall(page.read_text()):
+    for language, block in FENCE.findall(page.read_text()):
         if language in _SHELL:
             yield block.replace("\\\n", " ")
 

@@ -24,11 +24,12 @@ from episode_operator.controller.sweeper import Sweeper
 from episode_operator.controller.teachers import Teachers
 from episode_operator.kube import connection
 from episode_operator.kube.client import KubernetesClient
+from episode_operator.kube.loopback import serving
 from episode_operator.kube.membership import Membership
 from episode_operator.sandbox.network import discover
 from episode_operator.sandbox.policy import policy_kinds
 from episode_operator.settings import Settings
-from episode_operator.view import View, serve
+from episode_operator.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +78,7 @@ async def start(settings: kopf.OperatorSettings, memo: Memo, **_: Any) -> None:
     ]
     memo.view = AsyncExitStack()
     view = View(memo.client, memo.settings.object_store, memo.controller.conversation)
-    await memo.view.enter_async_context(serve(view, memo.settings.view_port))
+    await memo.view.enter_async_context(serving(view.application, memo.settings.view_port))
     if memo.membership is not None:
         await memo.membership.look()
         metrics.REPLICAS.set_function(lambda: len(memo.membership.members))

@@ -8,24 +8,12 @@ from http import HTTPStatus
 from pydantic import ValidationError
 
 from episode_operator.kube.client import ApiError, NotFoundError
-from episode_operator.results.arrays import PayloadError
-from episode_operator.results.blobs import BlobError
+from episode_operator.results import record
 from episode_operator.results.finding import RecordError
-from episode_operator.results.messages import MessagesError
-from episode_operator.results.objects import ObjectStoreError
-from episode_operator.results.turns import TurnsError
 from trainer_bridge.sinks.base import SinkError
 from trainer_bridge.sources import Unreadable
 
-UNREADABLE = (
-    RecordError,
-    BlobError,
-    PayloadError,
-    MessagesError,
-    TurnsError,
-    ObjectStoreError,
-    ValidationError,
-)
+UNREADABLE = (RecordError, *record.UNREADABLE, ValidationError)
 """Why a result cannot be read."""
 
 _FORBIDDEN = re.compile(

@@ -5,11 +5,10 @@ from collections.abc import Callable
 
 from aiohttp import web
 
+from episode_operator.kube.loopback import HOST, own_names, serving
 from episodectl.errors import CommandError
 from episodectl.operators import Operators
 
-_LOOPBACK = "127.0.0.1"
-_NAMES = frozenset({_LOOPBACK, "localhost"})
 _HOP = frozenset({"connection", "content-length", "date", "keep-alive", "server"})
 """Headers that are of one connection, or made anew."""
 
@@ -22,8 +21,6 @@ async def serve(operators: Operators, port: int, *, on_ready: Callable[[str], No
     """
 
     async def answer(request: web.Request) -> web.Response:
-        if request.url.host not in _NAMES:  # another site's page, under a name of its own
-            raise web.HTTPForbidden(text=f"{request.host} is not this machine's loopback")
         try:
             found = await operators.get(request.path_qs)
         except CommandError as error:
@@ -31,16 +28,11 @@ async def serve(operators: Operators, port: int, *, on_ready: Callable[[str], No
         headers = {name: value for name, value in found.headers.items() if name.lower() not in _HOP}
         return web.Response(status=found.status, headers=headers, body=found.body)
 
-    application = web.Application()
+    application = web.Application(middlewares=[own_names])
     application.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(application, access_log=None)
-    await runner.setup()
     try:
-        try:
-            await web.TCPSite(runner, _LOOPBACK, port).start()
-        except OSError as error:
-            raise CommandError(f"port {port}: {error.strerror}; choose one with --port") from error
-        on_ready(f"http://{_LOOPBACK}:{runner.addresses[0][1]}/")
-        await asyncio.Event().wait()
-    finally:
-        await runner.cleanup()
+        async with serving(application, port) as taken:
+            on_ready(f"http://{HOST}:{taken}/")
+            await asyncio.Event().wait()
+    except OSError as error:
+        raise CommandError(f"port {port}: {error.strerror}; choose one with --port") from error

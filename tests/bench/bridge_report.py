@@ -1,7 +1,7 @@
 """One run of `bridge` as a table, as markdown and as JSON."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tests.bench.bridge_ways import ATROPOS, OURS, RAW, READY
 from tests.bench.readings import Spread, digits, quotients
-from tests.bench.report import write
+from tests.bench.report import write_judged
 from tests.bench.verdicts import Goal
 
 COLUMNS = ("to", "group", "MB", "way", "groups/s", "MB/s", "to ready bytes")
@@ -90,13 +90,7 @@ class BridgeReport:
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
         """Write `name`.json and `name`.md into the folder."""
-        rows = [COLUMNS, ("---",) * len(COLUMNS), *self._rows()]
-        table = "".join(f"| {' | '.join(row)} |\n" for row in rows)
-        lines = "".join(f"- {line}\n" for line in self.lines())
-        goals = [{**asdict(goal), "holds": goal.holds} for goal in self.goals()]
-        cells = [asdict(cell) for cell in self.cells]
-        found = {"settings": self.settings, "machine": self.machine, "goals": goals, "cells": cells}
-        return write(folder, name, f"{table}\n{lines}", found)
+        return write_judged(folder, name, self, columns=COLUMNS, rows=self._rows())
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         for cell in self.cells:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tests.bench.paths import FLOOR, SESSION, TITLES
 from tests.bench.readings import Cell, Spread, digits
-from tests.bench.verdicts import COMMAND, Comparison
+from tests.bench.verdicts import COMMAND, Comparison, Goal
 
 COLUMNS = (
     "callers",
@@ -47,6 +47,46 @@ def write(folder: Path, name: str, markdown: str, data: dict[str, Any]) -> tuple
     files[0].write_text(markdown)
     files[1].write_text(json.dumps(data, indent=1) + "\n")
     return files
+
+
+class Judged(Measured, Protocol):
+    """A measurement of cells, with goals, that is shown as one table."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """How it was measured."""
+
+    @property
+    def machine(self) -> dict[str, Any]:
+        """On what."""
+
+    @property
+    def cells(self) -> Sequence[Any]:
+        """What was measured: dataclasses."""
+
+    def goals(self) -> list[Goal]:
+        """What it must show."""
+
+
+def write_judged(
+    folder: Path,
+    name: str,
+    report: Judged,
+    *,
+    columns: Sequence[str],
+    rows: Iterator[tuple[str, ...]],
+) -> tuple[Path, Path]:
+    """Write its table, goals and cells as `name`.md and `name`.json into the folder."""
+    lines = [columns, ("---",) * len(columns), *rows]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    said = "".join(f"- {line}\n" for line in report.lines())
+    found = {
+        "settings": report.settings,
+        "machine": report.machine,
+        "goals": [{**asdict(goal), "holds": goal.holds} for goal in report.goals()],
+        "cells": [asdict(cell) for cell in report.cells],
+    }
+    return write(folder, name, f"{table}\n{said}", found)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """One run of `start` as a table, as markdown and as JSON."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tests.bench.readings import Spread, digits, percentile
-from tests.bench.report import write
+from tests.bench.report import write_judged
 from tests.bench.starts import PLAIN, SESSION, TITLES, Start
 from tests.bench.verdicts import Goal
 
@@ -89,13 +89,7 @@ class StartReport:
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
         """Write `name`.json and `name`.md into the folder."""
-        rows = [COLUMNS, ("---",) * len(COLUMNS), *self._rows()]
-        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        lines = "\n".join(f"- {line}" for line in self.lines())
-        goals = [{**asdict(goal), "holds": goal.holds} for goal in self.goals()]
-        cells = [asdict(cell) for cell in self.cells]
-        found = {"settings": self.settings, "machine": self.machine, "goals": goals, "cells": cells}
-        return write(folder, name, f"{table}\n\n{lines}\n", found)
+        return write_judged(folder, name, self, columns=COLUMNS, rows=self._rows())
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         order = list(TITLES)

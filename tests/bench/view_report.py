@@ -1,7 +1,7 @@
 """One run of `view` as a table, as markdown and as JSON."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tests.bench.readings import Spread, quotients
-from tests.bench.report import write
+from tests.bench.report import write_judged
 from tests.bench.verdicts import Goal
 
 EMPTY = "a page with nothing on it"
@@ -54,16 +54,7 @@ class ViewReport:
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
         """Write `name`.json and `name`.md into the folder."""
-        rows = [COLUMNS, ("---",) * len(COLUMNS), *self._rows()]
-        table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        lines = "\n".join(f"- {line}" for line in self.lines())
-        found = {
-            "settings": self.settings,
-            "machine": self.machine,
-            "goals": [{**asdict(goal), "holds": goal.holds} for goal in self.goals()],
-            "cells": [asdict(cell) for cell in self.cells],
-        }
-        return write(folder, name, f"{table}\n\n{lines}\n", found)
+        return write_judged(folder, name, self, columns=COLUMNS, rows=self._rows())
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
         empty = next(cell for cell in self.cells if cell.page == EMPTY)

@@ -17,8 +17,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import to_jsonable_python
 
 from episode_operator.api.result import Delivery
+from tests.documented import FENCE
 from tests.unit import records
-from tests.unit.test_docs import FENCE, INLINE_CODE, PAGES, ROOT, name_of
+from tests.unit.test_docs import INLINE_CODE, PAGES, ROOT, name_of
 from tests.unit.training_groups import group, record
 from trainer_bridge import run, sinks
 from trainer_bridge.cli import app

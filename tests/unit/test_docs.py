@@ -11,6 +11,7 @@ import yaml
 from episode_operator.api.episode import EpisodeSpec
 from episode_operator.api.reasons import MalformedCallKind, NoVerdictReason
 from tests import documented
+from tests.documented import FENCE
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -19,7 +20,6 @@ PAGES = sorted(
         *(ROOT / "docs").glob("*.md"),
     ]
 )
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE_CODE = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 MAKE = re.compile(r"\bmake ([a-z][a-z-]*)")

@@ -17,7 +17,8 @@ from episode_operator.api.agent import Agent, AgentKind, Model
 from episode_operator.api.episode import EpisodeSpec
 from episodectl import cli as episodectl
 from examples.tutorial import trainer
-from tests.unit.test_docs import FENCE, ROOT
+from tests.documented import FENCE
+from tests.unit.test_docs import ROOT
 from trainer_bridge import cli as trainer_bridge
 from trainer_bridge.config import BridgeConfig, load
 from trainer_bridge.run.state import RunState

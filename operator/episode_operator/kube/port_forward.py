@@ -14,6 +14,7 @@ import aiohttp
 from episode_operator.kube import websocket
 from episode_operator.kube.client import PODS, ApiError
 from episode_operator.kube.connection import KubernetesConnection
+from episode_operator.kube.loopback import HOST
 
 _PROTOCOL = "v4.channel.k8s.io"
 _DATA, _ERROR = 0, 1
@@ -72,14 +73,16 @@ async def forwarded(
             carrying.add(task)
             task.add_done_callback(carrying.discard)
 
-        listener = await asyncio.start_server(accept, "127.0.0.1", 0)
+        listener = await asyncio.start_server(accept, HOST, 0)
         async with listener:
             address = listener.sockets[0].getsockname()
             forward.url = f"http://{address[0]}:{address[1]}"
-            yield forward
-        for task in carrying:
-            task.cancel()
-        await asyncio.gather(*carrying, return_exceptions=True)
+            try:
+                yield forward
+            finally:
+                for task in carrying:
+                    task.cancel()
+                await asyncio.gather(*carrying, return_exceptions=True)
 
 
 async def _carry(

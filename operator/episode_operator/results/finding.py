@@ -18,6 +18,13 @@ class RecordMissing(RecordError):
 class RecordUnfinished(RecordError):
     """The Episode has no result yet."""
 
+    def __init__(self, episode: Episode) -> None:
+        super().__init__(
+            f"Episode {episode.name} in namespace {episode.namespace} has no result yet; its phase "
+            f"is {episode.status.phase or 'not set: no operator has taken it up'}"
+        )
+        self.episode = episode
+
 
 class RecordAmbiguous(RecordError):
     """Several Episodes of that name left results."""
@@ -38,10 +45,7 @@ async def find(
         own = unique_name(episode.name, episode.uid)
         result = await writer.load(client, namespace=namespace, name=own)
         if result is None:
-            raise RecordUnfinished(
-                f"Episode {name} in namespace {namespace} has no result yet; its phase is "
-                f"{episode.status.phase or 'not set: no operator has taken it up'}"
-            )
+            raise RecordUnfinished(episode)
         return result, episode
     result = await writer.load(client, namespace=namespace, name=name)
     if result is None:

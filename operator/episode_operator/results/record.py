@@ -20,13 +20,18 @@ from episode_operator.results import messages as conversations
 from episode_operator.results import payload, writer
 from episode_operator.results import turns as turn_records
 from episode_operator.results.arrays import PayloadError
+from episode_operator.results.blobs import BlobError
 from episode_operator.results.distillation import Distillation
 from episode_operator.results.finding import find
-from episode_operator.results.objects import ObjectStore
+from episode_operator.results.messages import MessagesError
+from episode_operator.results.objects import ObjectStore, ObjectStoreError
 from episode_operator.results.payload import TokenRow
-from episode_operator.results.turns import TurnRecord
+from episode_operator.results.turns import TurnRecord, TurnsError
 
 T = TypeVar("T")
+
+UNREADABLE = (BlobError, PayloadError, MessagesError, TurnsError, ObjectStoreError)
+"""Why a result that is there cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

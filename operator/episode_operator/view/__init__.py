@@ -4,6 +4,6 @@ Nothing listens outside of the pod: who may `create pods/portforward` in the ope
 may look, and the cluster decides who that is.
 """
 
-from episode_operator.view.server import Conversations, View, serve
+from episode_operator.view.server import Conversations, View
 
-__all__ = ["Conversations", "View", "serve"]
+__all__ = ["Conversations", "View"]

@@ -84,11 +84,8 @@ class Reader:
         """
         try:
             result, episode = await find(self._client, namespace=namespace, name=name)
-        except RecordUnfinished:
-            stored = await self._client.get(EPISODES, namespace, name)
-            if stored is None:  # deleted just now
-                raise
-            return Found(Episode.model_validate(stored), None)
+        except RecordUnfinished as unfinished:
+            return Found(unfinished.episode, None)
         key = (result.metadata["uid"], result.metadata["resourceVersion"])
         if key not in self._records:
             self._records[key] = await EpisodeRecord.read(

@@ -1,8 +1,7 @@
 """The server of the web view: reads only, on the loopback only."""
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from http import HTTPStatus
 from importlib import resources
@@ -14,15 +13,13 @@ from aiohttp import web
 from episode_operator.api.episode import Episode
 from episode_operator.api.reasons import Phase, Verdict
 from episode_operator.kube.client import ApiError, KubernetesClient
+from episode_operator.kube.loopback import Handler, own_names
 from episode_operator.kube.selection import Selection
-from episode_operator.results.arrays import PayloadError
-from episode_operator.results.blobs import BlobError
 from episode_operator.results.finding import RecordAmbiguous, RecordError
-from episode_operator.results.messages import MessagesError
-from episode_operator.results.objects import ObjectStore, ObjectStoreError
+from episode_operator.results.objects import ObjectStore
+from episode_operator.results.record import UNREADABLE
 from episode_operator.results.rollout import head
 from episode_operator.results.trajectory import entries
-from episode_operator.results.turns import TurnsError
 from episode_operator.view import curves, waterfall
 from episode_operator.view.pages import Pages
 from episode_operator.view.reading import Found, Reader
@@ -30,15 +27,11 @@ from episode_operator.view.reading import Found, Reader
 Conversations = Callable[[str], list[dict[str, Any]] | None]
 """What was said so far in the Episode of a uid; None where this replica does not know it."""
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
 _LABEL = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _NAMESPACE = f"/namespaces/{{namespace:{_LABEL}}}"
 _EPISODE = f"{_NAMESPACE}/episodes/{{name:[a-z0-9][-a-z0-9.]{{0,252}}}}"
 """Names as Kubernetes has them: with others a path of the API server would lead elsewhere."""
 
-_LOOPBACK = "127.0.0.1"
-_NAMES = frozenset({_LOOPBACK, "localhost"})
 _STATIC = {"style.css": "text/css", "live.js": "text/javascript"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
@@ -48,7 +41,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-_UNREADABLE = (BlobError, PayloadError, MessagesError, TurnsError, ObjectStoreError)
 
 
 class View:
@@ -68,7 +60,7 @@ class View:
     @property
     def application(self) -> web.Application:
         """All its paths."""
-        application = web.Application(middlewares=[self._guarded])
+        application = web.Application(middlewares=[self._guarded, own_names])
         application.add_routes(
             [
                 web.get("/", self._list),
@@ -85,12 +77,10 @@ class View:
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """No other site's page may ask under a name of its own; errors become a page or JSON."""
+        """Errors become a page or JSON."""
         try:
-            if request.url.host not in _NAMES:
-                raise web.HTTPForbidden(text=f"{request.host} is not this machine's loopback")
             response = await handler(request)
-        except (*_UNREADABLE, ApiError, RecordError, web.HTTPException) as error:
+        except (*UNREADABLE, ApiError, RecordError, web.HTTPException) as error:
             response = await self._failed(request, error)
         response.headers.update(_HEADERS)
         return response
@@ -164,7 +154,6 @@ class View:
         messages = self._messages(found)
         if messages is None:
             raise web.HTTPMisdirectedRequest
-        shown = entries(messages)
         first, seen = _number(request, "from"), _number(request, "seen")
         headers = {"X-Seen": str(len(messages)), "X-Over": str(int(found.record is not None))}
         if len(messages) == seen:
@@ -172,7 +161,7 @@ class View:
         return await self._pages.answer(
             "entries.html",
             headers=headers,
-            entries=shown[first:],
+            entries=entries(messages)[first:],
             first=first,
             sampled=False,
             found=found,
@@ -235,22 +224,6 @@ class View:
             return found.record.messages or []
         assert isinstance(found.episode, Episode)
         return self._conversations(found.episode.uid)
-
-
-@asynccontextmanager
-async def serve(view: View, port: int) -> AsyncIterator[None]:
-    """Listen on the loopback.
-
-    Raises:
-        OSError: the port is taken.
-    """
-    runner = web.AppRunner(view.application, access_log=None)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, _LOOPBACK, port).start()
-        yield
-    finally:
-        await runner.cleanup()
 
 
 def _status(error: Exception) -> int:
