@@ -41,58 +41,67 @@ def commands(page: Path) -> Iterator[str]:
                 yield re.sub(r"\s+", " ", text).strip()
 
 
-RUN: Final[Mapping[str, str]] = {
-    # README.md, in the order of its text
-    "kubectl apply -f episode.yaml": r"episode.episodes.dev/hello created",
-    "kubectl wait --for=condition=Finished episode/hello --timeout=10m": r"condition met",
-    "kubectl get epi,epr": r"episode.episodes.dev/hello +Finished +\w+ [\s\S]*episoderesult",
-    "kubectl describe episode hello": r"PodCreated[\s\S]*SandboxReady[\s\S]*AgentCompleted",
-    "episodectl run --image debian:12-slim --workdir /workspace --verifier test.sh --instruction "
-    '"Write the word walnut to the file /workspace/summary.txt." '
-    "--model http://episodes-vllm.episode-system.svc:8000/Qwen/Qwen3-4B": r'"verdict":"\w+"',
-    "kubectl get epr -l episodes.dev/run=coding -o wide": r"DELIVERY[\s\S]*coding-000008-m0",
-    # examples/README.md
-    "export TASK_IMAGE=registry.example.com/episode-operator/task-python@sha256:...": "",
-    "export MODEL_ENDPOINT=http://episodes-vllm.episode-system.svc:8000 MODEL_NAME=policy": "",
-    "envsubst < examples/01-hello/episode.yaml | kubectl apply -f -": r"(created|configured)",
-    # docs/episodectl.md
-    "episodectl list": r'"name":"hello"',
-    "kubectl episode list": r'"name":"hello"',
-    "episodectl run tasks/sort-lines --agent Oracle": r'"verdict":"Passed"',
-    "episodectl run rows.jsonl --model http://...": r'"verdict":"\w+"',
-    "episodectl list --run coding --verdict Failed --verdict NoVerdict": r"coding-000008-m0",
-    "episodectl list -A --phase Running | jq -r .podName": r"^busy-a0$",
-    "episodectl watch hello": r'"verdict":"\w+"',
-    "episodectl logs hello": r'"role":"assistant"',
-    "episodectl logs hello -f": r'"role":"assistant"',
-    "episodectl logs hello -f | jq -r 'select(.role == \"tool\").content'": "",
-    "episodectl show hello": r'"kind":"turn"',
-    "episodectl show hello --tokens": r'"sampled":true',
-    "episodectl retry coding-000008-m0": r'"verdict":"Failed"',
-    "episodectl golden tasks/ rows.jsonl --image registry.example.com/{name}:{tag} -p 8": r"pass",
-    "episodectl export --run coding > coding.jsonl": "",
-    "episodectl export hello --no-messages | jq .reward": r"^[01]$",
-    "episodectl export --run coding --safetensors arrays/": "",
-    "episodectl top -n training": r'"verdicts"',
-    "episodectl cancel hello world": r"deleted",
-    "kubectl_complete-episode show hel": r"^hello$[\s\S]*^:0$",
-    # docs/upgrading.md
-    "kubectl -n episode-system rollout status deployment/episodes": r"successfully rolled out",
-    "helm history episodes --namespace episode-system": r"deployed",
-    # docs/operations.md, docs/payload.md
-    "kubectl describe episode NAME": r"Kind: +Episode",
-    "kubectl get epi NAME -o wide": r"Finished",
-    "kubectl describe pod -l episodes.dev/episode=NAME": "",
-    "kubectl logs -n episode-system deployment/episodes | grep NAME": "",
-    "kubectl get epr -l episodes.dev/episode=NAME -o yaml": r"kind: EpisodeResult",
-    "kubectl get epr,configmap --all-namespaces -o yaml > results.yaml": "",
-    "episodectl show hello --json | jq .": r'"kind": "turn"',
-    "kubectl create secret generic results -n episode-system --from-literal=AWS_ACCESS_KEY_ID=... "
-    "--from-literal=AWS_SECRET_ACCESS_KEY=... --from-literal=AWS_REGION=eu-central-1": r"created",
-    "kubectl delete episodes,episoderesults,configmaps,leases -n NAMESPACE -l "
-    "episodes.dev/run=coding": r"coding-000008-m0",
+RUN: Final[Mapping[str, Mapping[str, str]]] = {
+    "README.md": {
+        "kubectl apply -f episode.yaml": r"episode.episodes.dev/hello created",
+        "kubectl wait --for=condition=Finished episode/hello --timeout=10m": r"condition met",
+        "kubectl get epi,epr": r"episode.episodes.dev/hello +Finished +\w+ [\s\S]*episoderesult",
+        "kubectl describe episode hello": r"PodCreated[\s\S]*SandboxReady[\s\S]*AgentCompleted",
+        "episodectl run --image debian:12-slim --workdir /workspace --verifier test.sh "
+        '--instruction "Write the word walnut to the file /workspace/summary.txt." '
+        "--model http://episodes-vllm.episode-system.svc:8000/Qwen/Qwen3-4B": r'"verdict":"\w+"',
+        "kubectl get epr -l episodes.dev/run=coding -o wide": r"DELIVERY[\s\S]*coding-000008-m0",
+    },
+    "examples/README.md": {
+        "export TASK_IMAGE=registry.example.com/episode-operator/task-python@sha256:...": "",
+        "export MODEL_ENDPOINT=http://episodes-vllm.episode-system.svc:8000 MODEL_NAME=policy": "",
+        "envsubst < examples/01-hello/episode.yaml | kubectl apply -f -": r"(created|configured)",
+    },
+    "docs/episodectl.md": {
+        "episodectl list": r'"name":"hello"',
+        "kubectl episode list": r'"name":"hello"',
+        "episodectl run tasks/sort-lines --agent Oracle": r'"verdict":"Passed"',
+        "episodectl run rows.jsonl --model http://...": r'"verdict":"\w+"',
+        "episodectl list --run coding --verdict Failed --verdict NoVerdict": r"coding-000008-m0",
+        "episodectl list -A --phase Running | jq -r .podName": r"^busy-a0$",
+        "episodectl watch hello": r'"verdict":"\w+"',
+        "episodectl logs hello": r'"role":"assistant"',
+        "episodectl logs hello -f": r'"role":"assistant"',
+        "episodectl logs hello -f | jq -r 'select(.role == \"tool\").content'": "",
+        "episodectl show hello": r'"kind":"turn"',
+        "episodectl show hello --tokens": r'"sampled":true',
+        "episodectl retry coding-000008-m0": r'"verdict":"Failed"',
+        "episodectl golden tasks/ rows.jsonl --image registry.example.com/{name}:{tag} -p 8": (
+            r"pass"
+        ),
+        "episodectl export --run coding > coding.jsonl": "",
+        "episodectl export hello --no-messages | jq .reward": r"^[01]$",
+        "episodectl export --run coding --safetensors arrays/": "",
+        "episodectl top -n training": r'"verdicts"',
+        "episodectl cancel hello world": r"deleted",
+        "kubectl_complete-episode show hel": r"^hello$[\s\S]*^:0$",
+    },
+    "docs/upgrading.md": {
+        "kubectl -n episode-system rollout status deployment/episodes": r"successfully rolled out",
+        "helm history episodes --namespace episode-system": r"deployed",
+    },
+    "docs/operations.md, docs/payload.md": {
+        "kubectl describe episode NAME": r"Kind: +Episode",
+        "kubectl get epi NAME -o wide": r"Finished",
+        "kubectl describe pod -l episodes.dev/episode=NAME": "",
+        "kubectl logs -n episode-system deployment/episodes | grep NAME": "",
+        "kubectl get epr -l episodes.dev/episode=NAME -o yaml": r"kind: EpisodeResult",
+        "kubectl get epr,configmap --all-namespaces -o yaml > results.yaml": "",
+        "episodectl show hello --json | jq .": r'"kind": "turn"',
+        "kubectl create secret generic results -n episode-system "
+        "--from-literal=AWS_ACCESS_KEY_ID=... --from-literal=AWS_SECRET_ACCESS_KEY=... "
+        "--from-literal=AWS_REGION=eu-central-1": r"created",
+        "kubectl delete episodes,episoderesults,configmaps,leases -n NAMESPACE -l "
+        "episodes.dev/run=coding": r"coding-000008-m0",
+    },
 }
-"""Run by tests/cluster/test_documented.py; the value is a pattern of what it prints."""
+"""By page, in its order, run by tests/cluster/test_documented.py; the value is a pattern of what a
+command prints."""
 
 UNENDING: Final[Mapping[str, str]] = {
     "episodectl watch --run coding": r"coding-000008-m0",
