@@ -25,7 +25,9 @@ FAILING_TEST = "echo 0 > /logs/verifier/reward.txt"
 PROGRAMS = ("gettext-base", "jq")
 """Debian packages of what the documentation's commands are piped through."""
 _YAML = re.compile(r"^```yaml\n(apiVersion: episodes.dev.*?)^```$", re.MULTILINE | re.DOTALL)
-_SECONDS = 240.0
+_SECONDS = 600.0
+pytestmark = pytest.mark.timeout(1200)
+"""Dozens of programs, each with some seconds where tests share two cores."""
 
 OPERATOR = f"--operator-namespace {stack.NAMESPACE}"
 """Which one is meant: other tests run operators too."""
@@ -175,7 +177,6 @@ async def populate(episodes: Episodes, image: str) -> None:
         await episodes.finish(name)
 
 
-@pytest.mark.timeout(1200)  # dozens of programs, each some seconds where tests share two cores
 @pytest.mark.parametrize("page", documented.RUN)
 async def test_each_command(
     episodes: Episodes,
