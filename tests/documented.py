@@ -79,11 +79,17 @@ RUN: Final[Mapping[str, Mapping[str, str]]] = {
         "episodectl export --run coding --safetensors arrays/": "",
         "episodectl top -n training": r'"verdicts"',
         "episodectl cancel hello world": r"deleted",
+        "episodectl --install-completion": r"bash completion installed",
         "kubectl_complete-episode show hel": r"^hello$[\s\S]*^:0$",
     },
     "docs/upgrading.md": {
         "kubectl -n episode-system rollout status deployment/episodes": r"successfully rolled out",
+        "kubectl -n episode-system scale deployment/episodes-bridge --replicas=0": r"dry run",
+        "kubectl wait --for=condition=Finished episodes --all --all-namespaces --timeout=2h": (
+            r"condition met"
+        ),
         "helm history episodes --namespace episode-system": r"deployed",
+        "helm rollback episodes REVISION --namespace episode-system --wait": r"success",
     },
     "docs/operations.md, docs/payload.md": {
         "kubectl describe episode NAME": r"Kind: +Episode",
@@ -98,6 +104,7 @@ RUN: Final[Mapping[str, Mapping[str, str]]] = {
         "--from-literal=AWS_REGION=eu-central-1": r"created",
         "kubectl delete episodes,episoderesults,configmaps,leases -n NAMESPACE -l "
         "episodes.dev/run=coding": r"coding-000008-m0",
+        "kubectl delete crd episodes.episodes.dev episoderesults.episodes.dev": r"dry run",
     },
 }
 """By page, in its order, run by tests/cluster/test_documented.py; the value is a pattern of what a
@@ -183,19 +190,9 @@ NOT_RUN: Final[Mapping[str, str]] = {
     'make learn OPTIONS="--control mask-shift"': "takes an hour",
     "pip install '.[bridge]'": "images/bridge installs this wheel with the extra",
     "pip install .": "the images install this wheel",
-    "episodectl --install-completion": "changes the user's shell",
     "helm upgrade ... --set objectStore.url=s3://my-bucket/episodes "
     "--set objectStore.secretName=results": "a part of a command",
-    "kubectl -n episode-system scale deployment/episodes-bridge --replicas=0": (
-        "the testbed's release has no bridge"
-    ),
-    "kubectl wait --for=condition=Finished episodes --all --all-namespaces --timeout=2h": (
-        "waits for all Episodes of the cluster"
-    ),
     "helm upgrade ...": "a part of a command",
-    "helm rollback episodes REVISION --namespace episode-system --wait": (
-        "takes the testbed's operator back"
-    ),
     **dict.fromkeys(
         (
             "helm upgrade episodes oci://ghcr.io/OWNER/charts/episode-operator --version 0.2.0 "
@@ -209,9 +206,6 @@ NOT_RUN: Final[Mapping[str, str]] = {
             "sha256sum --check --ignore-missing SHA256SUMS",
         ),
         "nothing is published yet",
-    ),
-    "kubectl delete crd episodes.episodes.dev episoderesults.episodes.dev": (
-        "deletes all Episodes of the cluster"
     ),
 }
 """Not run by a test, and why."""

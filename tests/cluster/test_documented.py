@@ -108,7 +108,15 @@ def shell(folder: Path, namespace: str, image: str, model: Mapping[str, object])
         "MODEL_NAME": str(model["name"]),
     }
     digest = f"registry.test/image@sha256:{'0' * 64}"
+    revision = "$(helm history episodes -n episode-system -o json | jq .[-1].revision)"
     names = {
+        "episodectl --install-completion": (
+            "export HOME=$PWD && episodectl --install-completion && true"  # bash stays its parent
+        ),
+        "scale deployment/episodes-bridge": "scale --dry-run=server deployment/episodes",
+        "--all --all-namespaces": "-l episodes.dev/run=coding",
+        "helm rollback episodes REVISION": f"helm rollback --dry-run episodes {revision}",
+        "kubectl delete crd": "kubectl delete --dry-run=server crd",
         "export TASK_IMAGE=registry.example.com/episode-operator/task-python@sha256:...": "true",
         "registry.example.com/episode-operator/operator@sha256:...": digest,
         "registry.example.com/episode-operator/runner@sha256:...": digest,
