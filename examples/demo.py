@@ -146,6 +146,7 @@ async def run(environment: dict[str, str]) -> int:
         console.print(f"[red]expected {EXPECTED}[/]")
         return 1
     console.print("[green]every example ended as it must[/]")
+    console.print("next: docs/tutorial.md; it begins with the KUBECONFIG and PATH of this cluster")
     return 0
 
 

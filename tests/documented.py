@@ -70,6 +70,7 @@ RUN: Final[Mapping[str, Mapping[str, str]]] = {
         "episodectl logs hello -f | jq -r 'select(.role == \"tool\").content'": "",
         "episodectl show hello": r'"kind":"turn"',
         "episodectl show hello --tokens": r'"sampled":true',
+        "episodectl show hello | jq -r 'select(.kind == \"episode\").verifierOutput'": "",
         "episodectl retry coding-000008-m0": r'"verdict":"Failed"',
         "episodectl golden tasks/ rows.jsonl --image registry.example.com/{name}:{tag} -p 8": (
             r"pass"

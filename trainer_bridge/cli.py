@@ -63,14 +63,12 @@ def _checked_label(label: str | None) -> str | None:
 @app.callback()
 def _main() -> None:
     """Feed a trainer with Episodes."""
-    handler = (
-        RichHandler(console=console, show_path=False)
-        if console.is_terminal
-        else logging.StreamHandler()
-    )
-    logging.basicConfig(
-        level=logging.INFO, format="%(levelname)s %(name)s: %(message)s", handlers=[handler]
-    )
+    text = "%(name)s: %(message)s"
+    if console.is_terminal:  # Rich writes the level itself
+        handler: logging.Handler = RichHandler(console=console, show_path=False)
+    else:
+        handler, text = logging.StreamHandler(), f"%(levelname)s {text}"
+    logging.basicConfig(level=logging.INFO, format=text, handlers=[handler])
     logging.getLogger("stamina").setLevel(logging.ERROR)
 
 

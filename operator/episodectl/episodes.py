@@ -97,7 +97,11 @@ async def create(
             metadata = body["metadata"]
             await client.delete(resource, metadata["namespace"], metadata["name"])
         if isinstance(error, AlreadyExistsError):
-            raise CommandError(f"{error.message}; choose another --name") from error
+            name = made[-1][1]["metadata"]["name"]
+            raise CommandError(
+                f"the name {name} is taken: {error.message}; delete the Episode that has it, or "
+                "choose another --name"
+            ) from error
         raise
     return episode
 

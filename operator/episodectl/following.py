@@ -74,4 +74,5 @@ def print_ending(console: Console, episode: Episode, *, as_json: bool) -> None:
     message = view.visible(status.message or "").replace("↵\n", " ")
     text.append(f"  {status.reason}: {message}", "not bold")
     console.print(text, soft_wrap=True)
-    say(f"see its turns: {PROGRAM.get()} show {episode.name} -n {episode.namespace}", "dim")
+    command = f"{PROGRAM.get()} show {episode.name} -n {episode.namespace}"
+    say(f"see its turns, and what its test printed: {command}", "dim")

@@ -45,7 +45,8 @@ def _endpoint(record: EpisodeRecord) -> str:
 
 def write_lines(record: EpisodeRecord, found: Mapping[int, str] | None) -> None:
     """One line of JSON for the Episode, then one for each turn."""
-    lines = [rollout.head(record), *(turn.to_json() for turn in rollout.turns(record, found))]
+    head = rollout.head(record) | {"verifierOutput": record.result.spec.verifier_output}
+    lines = [head, *(turn.to_json() for turn in rollout.turns(record, found))]
     for line in lines:
         typer.echo(orjson.dumps(line))
 
@@ -54,11 +55,13 @@ def write_view(
     console: Console, record: EpisodeRecord, found: Mapping[int, str] | None, *, table: bool
 ) -> None:
     """For people."""
+    spec = record.result.spec
     view.print_head(console, rollout.head(record))
     if record.row is None:
-        console.print(f"no tokens: an agent of kind {record.result.spec.agent_kind} samples none")
-        return
-    taught = record.distillation is not None
-    console.print(view.legend(taught=taught))
-    for turn in rollout.turns(record, found):
-        view.print_turn(console, turn, taught=taught, table=table)
+        console.print(f"no tokens: an agent of kind {spec.agent_kind} samples none")
+    else:
+        taught = record.distillation is not None
+        console.print(view.legend(taught=taught))
+        for turn in rollout.turns(record, found):
+            view.print_turn(console, turn, taught=taught, table=table)
+    view.print_output(console, spec.verifier_output)

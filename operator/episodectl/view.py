@@ -124,6 +124,13 @@ def _distillation(said: Mapping[str, Any] | None) -> str:
     return ", ".join(part for part in parts if part)
 
 
+def print_output(console: Console, output: str) -> None:
+    """What the verifier printed, if it printed anything."""
+    if output:
+        console.print(Rule("verifier's output", align="left", style="dim"))
+        console.print(Text(visible(output.rstrip("\n")).replace("↵\n", "\n")), soft_wrap=True)
+
+
 def print_turn(console: Console, turn: Turn, *, taught: bool, table: bool) -> None:
     """One turn: what is said of it, and its tokens as text or as a table."""
     sampled = [token for token in turn.tokens if token.sampled]

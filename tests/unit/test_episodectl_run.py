@@ -137,7 +137,8 @@ async def test_a_name_that_is_taken(cluster: Cluster, tmp_path: Path) -> None:
     assert (await invoke(*run)).exit_code == 0
     before = dict(cluster.server.objects)
     result = await invoke(*run)
-    assert result.exit_code == 2 and "choose another --name" in result.stderr
+    assert result.exit_code == 2 and "the name hello is taken" in result.stderr
+    assert "choose another --name" in result.stderr
     assert cluster.server.objects == before
 
 

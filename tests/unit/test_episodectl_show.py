@@ -193,6 +193,15 @@ async def test_what_a_terminal_gets(distilled: Cluster) -> None:
     assert "count" in shown and "↵" in shown
 
 
+async def test_what_the_verifier_printed(cluster: Cluster) -> None:
+    cluster.add_episode()
+    await cluster.add_result(verifier_output="line one\n\x1b[31mline two\n")
+    shown = await drawn(cluster, WORDS)
+    assert "verifier's output" in shown and "line one\n\\x1b[31mline two\n" in shown
+    head = lines(await show("hello", "--json"))[0]
+    assert head["verifierOutput"] == "line one\n\x1b[31mline two\n"
+
+
 async def test_ids_and_tables_on_a_terminal(distilled: Cluster) -> None:
     assert "12" in await drawn(distilled, None)
     shown = await drawn(distilled, WORDS, table=True)

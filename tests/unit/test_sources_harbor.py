@@ -221,6 +221,14 @@ def test_files_for_the_workdir_of_a_ready_image(tmp_path: Path) -> None:
     assert spec(folder).task.setup is None, "the folder says how the image is built"
 
 
+def test_files_for_the_workdir_of_an_image_that_the_caller_names(tmp_path: Path) -> None:
+    toml = '[environment]\nworkdir = "/w"\n'
+    folder = task_folders.harbor(tmp_path, toml, {"environment/in.csv": "1,2\n"})
+    made = build(folder, image=IMAGE)
+    _, files = made.spec.task.archives
+    assert unpacked(made, files)[f"{files.path}/in.csv"] == b"1,2\n"
+
+
 def test_a_separate_verifier_gets_the_artifacts(tmp_path: Path) -> None:
     toml = f"""
     artifacts = ["/app/out", {{source = "/app/report.json", destination = "kept"}}]

@@ -84,7 +84,7 @@ FILES: dict[str, tuple[str, dict[str, str | bytes | None]]] = {
         {"tests/Dockerfile": "FROM scratch\n"},
     ),
     "instruction.md is empty": (DOCKER, {"instruction.md": "# canary\n\n"}),
-    "[Errno 2] No such file or directory": (DOCKER, {"instruction.md": None}),
+    "there is no instruction.md": (DOCKER, {"instruction.md": None}),
     "there is no tests/test.sh": (DOCKER, {"tests/test.sh": None}),
     "there is no solution/solve.sh": (DOCKER, {"solution/solve.sh": None}),
     "'utf-8' codec can't decode": (DOCKER, {"tests/test.sh": b"#!/bin/sh\n\xff\n"}),

@@ -68,7 +68,7 @@ class EpisodeFields:
     def _task(self) -> dict[str, Any]:
         environment = self._reading.environment
         archives, script = [self._packer.add(_LOGS, path="/logs")], ""
-        if environment.docker_image and (files := self._folder.loose_files()):
+        if files := self._folder.loose_files():
             archives.append(self._packer.add(files, path=_STAGING))
             script = scripts.into_workdir(_STAGING)
         return {

@@ -10,6 +10,7 @@ from trainer_bridge.sources.harbor.instruction import without_canary
 RUN_SOLUTION = "/solution/solve.sh\n"
 """The Oracle's script: the solution runs by its own interpreter, from its own place."""
 
+_INSTRUCTION = "instruction.md"
 _TEST, _SOLVE, _SETUP = "test.sh", "solve.sh", "setup.sh"
 
 
@@ -35,9 +36,12 @@ class TaskFolder:
 
     def instruction(self, step: str) -> str:
         """What the agent is asked to do."""
-        text = without_canary((self._place(step) / "instruction.md").read_text())
+        page = self._place(step) / _INSTRUCTION
+        if not page.exists():
+            raise UnusableError(f"there is no {self._named(self._place(step))}{_INSTRUCTION}")
+        text = without_canary(page.read_text())
         if not text:
-            raise UnusableError(f"{self._named(self._place(step))}instruction.md is empty")
+            raise UnusableError(f"{self._named(self._place(step))}{_INSTRUCTION} is empty")
         return text
 
     def test_script(self, step: str) -> Path:
