@@ -148,6 +148,10 @@ MISTAKES = {
         put("model", {"endpoint": "http://v", "name": "m", "sampling": {"temperature": -1}}),
         "spec.model.sampling.temperature",
     ),
+    "temperature that vLLM refuses": (
+        put("model", {"endpoint": "http://v", "name": "m", "sampling": {"temperature": 2.1}}),
+        "spec.model.sampling.temperature",
+    ),
     "top-p of zero": (
         put("model", {"endpoint": "http://v", "name": "m", "sampling": {"topP": 0}}),
         "spec.model.sampling.topP",

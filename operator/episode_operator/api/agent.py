@@ -100,7 +100,9 @@ class Agent(ApiModel):
 class Sampling(ApiModel):
     """How the model is sampled."""
 
-    temperature: float = Field(default=1.0, description="Sampling temperature.", ge=0, le=10)
+    temperature: float = Field(
+        default=1.0, description="Sampling temperature; vLLM takes no more than 2.", ge=0, le=2
+    )
     top_p: float = Field(default=1.0, description="Nucleus sampling mass.", gt=0, le=1)
     top_k: int = Field(default=0, description="Top-k sampling; 0 is off.", ge=0, le=1_000_000)
     min_p: float = Field(default=0.0, description="Minimum relative probability.", ge=0, le=1)
