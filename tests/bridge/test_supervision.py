@@ -1,6 +1,7 @@
 """What a run meets besides crashes: objects that vanish or are refused, and its own end."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,14 @@ from episode_operator.results.objects import ObjectStore
 from tests.bridge.operators import NAMESPACE
 from tests.bridge.outcomes import check_outcome
 from tests.bridge.processes import BridgeProcess
-from tests.bridge.world import RUN, World, until
+from tests.bridge.world import RUN, World, reward, until
 from tests.fakes.kubernetes_server import Handler
 from trainer_bridge.config import BridgeConfig
 from trainer_bridge.run import bridge as bridge_module
 from trainer_bridge.run import episodes
+from trainer_bridge.run.groups import INCOMPLETE
 from trainer_bridge.run.names import state_name
+from trainer_bridge.run.pacing import FIRST_PAUSE_SECONDS
 from trainer_bridge.run.state import RunState, StateError
 from trainer_bridge.sinks.base import Demand
 
@@ -159,3 +162,23 @@ async def test_leftovers_of_closed_groups_are_deleted_and_open_ones_kept(
     await asyncio.wait_for(bridge.main, 20)
     assert sorted(world.trainer.names) == ["run-000000", "run-000001"]
     assert world.names(EPISODES) == []
+
+
+async def test_groups_without_verdicts_make_the_next_ones_wait(world: World) -> None:
+    """The first two come to nothing, then the cluster is well again."""
+    began: dict[str, float] = {}
+
+    async def noted(_: BridgeProcess, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method == "POST" and request.path == EPISODES.path(NAMESPACE):
+            name: str = (await request.json())["metadata"]["name"]
+            began.setdefault(name.rpartition("-m")[0], time.monotonic())
+        return await handler(request)
+
+    world.around = noted
+    world.operator.reward = lambda episode: reward(episode) if episode >= "run-000002" else None
+    await world.process(world.settings(max_reruns=0, max_num_workers=1), 3)
+    check_outcome(world, 3)
+    assert world.state.dropped == {INCOMPLETE: 2}
+    first, second, third = (began[f"run-00000{index}"] for index in range(3))
+    assert second - first > FIRST_PAUSE_SECONDS
+    assert third - second > 2 * FIRST_PAUSE_SECONDS

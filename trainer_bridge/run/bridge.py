@@ -187,6 +187,8 @@ class Bridge:
                     most = 0
                 case EvalHandling.LIMIT_TRAIN:
                     most = (most + 1) // 2
+        if not self._groups.pacing.may_start(time.monotonic()):
+            most = 0
         while len(self._workers) < most and (wanted is None or context.state.next_group < wanted):
             task = context.catalog.task(context.state.next_group)
             index = context.state.start(task.name, members=env.group_size, step=context.state.step)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from trainer_bridge.run.context import Context
 from trainer_bridge.run.groups import Drop, refusal
 from trainer_bridge.run.members import Members
 from trainer_bridge.run.names import GroupName
+from trainer_bridge.run.pacing import Pacing
 from trainer_bridge.sinks.base import NotSentError, RefusedError, SinkError, UnknownArrivalError
 from trainer_bridge.sources import Task, Unreadable
 from trainer_bridge.training import TrainingGroup
@@ -34,6 +36,7 @@ class TrainingGroups:
 
     Attributes:
         fresh: groups delivered since somebody emptied this, as many as charts show.
+        pacing: when a new one may start.
     """
 
     def __init__(self, context: Context) -> None:
@@ -43,6 +46,7 @@ class TrainingGroups:
         self._attempts: set[asyncio.Task[bool]] = set()
         self._resent: set[int] = set()
         self._counted: set[int] = set()
+        self.pacing = Pacing()
         self.fresh: deque[TrainingGroup] = deque(maxlen=context.config.charts.rollouts_kept)
 
     def name(self, index: int) -> GroupName:
@@ -142,8 +146,11 @@ class TrainingGroups:
             if ended.no_verdict is not None:
                 context.statistics.add_no_verdict(ended.no_verdict)
                 metrics.no_verdict(ended.no_verdict)
+            if pause := self.pacing.incomplete(time.monotonic()):
+                logger.warning("no group starts for %.0f s, as %s", pause, ended.message)
             await self._drop(index, ended)
             return
+        self.pacing.complete()
         for record in ended:
             metrics.episode_ended(record.result.spec)
         if index not in self._resent:
