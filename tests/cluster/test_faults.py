@@ -80,6 +80,27 @@ async def test_image_that_does_not_exist(episodes: Episodes, busybox: str) -> No
     assert (finished - ended.episode.created).total_seconds() < 2 * 60
 
 
+@pytest.mark.parametrize(
+    ("fields", "reason", "words"),
+    [
+        ({"sandbox": {"resources": {"cpu": "1000"}}}, "Unschedulable", "lower sandbox.resources"),
+        ({}, "ImagePullFailed", "localhost:9/no/image:1"),
+    ],
+    ids=["no node is large enough", "the registry does not answer"],
+)
+async def test_what_holds_a_pod_up_is_told_while_it_waits(
+    episodes: Episodes, fields: dict[str, Any], reason: str, words: str
+) -> None:
+    def told(episode: Episode) -> bool:
+        return any(each.reason == reason for each in episode.status.conditions)
+
+    await episodes.create("waiting", scripted("localhost:9/no/image:1", **fields))
+    seen = await episodes.until("waiting", told)
+    (condition,) = seen.status.conditions
+    assert seen.status.phase == "Starting"
+    assert condition.type == "SandboxReady" and words in condition.message
+
+
 async def test_out_of_memory_is_never_graded(episodes: Episodes, image: str) -> None:
     """cases.md 8: OOMKilled is recorded, and each attempt has a fresh file system."""
     ended = await episodes.run(

@@ -114,7 +114,7 @@ def test_what_an_episode_waits_for(pod: PodView | None, cause: Cause) -> None:
 
 def test_what_keeps_a_pod_from_being_made() -> None:
     episode, now = builders.episode(), NOW.timestamp()
-    assert cause_of(status.forbidden(episode, "quota", NOW), None, now) is Cause.QUOTA
+    assert cause_of(status.held_up(episode, "PodForbidden", "quota", NOW), None, now) is Cause.QUOTA
     failed = status.next_attempt(episode, FAILURE, NOW, pause=timedelta(seconds=10))
     assert cause_of(failed, None, now) is Cause.RETRY
     assert cause_of(failed, None, now + 10) is Cause.CREATION

@@ -187,6 +187,35 @@ def test_a_starting_pod_is_waited_for() -> None:
     assert NOW < action.until <= STARTING.created + deadlines(spec()).start
 
 
+def sandbox_not_ready(reason: str) -> EpisodeStatus:
+    condition = Condition(
+        type="SandboxReady",
+        status="False",
+        reason=reason,
+        last_transition_time=datetime.fromtimestamp(NOW - 1, UTC),
+    )
+    return RECORDED.model_copy(update={"conditions": [condition]})
+
+
+@pytest.mark.parametrize(
+    "reason", [NoVerdictReason.IMAGE_PULL_FAILED, NoVerdictReason.UNSCHEDULABLE]
+)
+def test_what_holds_a_pod_up_is_told_once(reason: NoVerdictReason) -> None:
+    held_up = replace(STARTING, waiting=Failure(reason, "why"))
+    seen = observed(pod=held_up, status=sandbox_not_ready("Starting"))
+    assert step.next_step(spec(), seen) == step.TellWaiting(held_up.waiting)
+    told = replace(seen, status=sandbox_not_ready(reason))
+    assert isinstance(step.next_step(spec(), told), step.Wait)
+    again = replace(told, pod=replace(held_up, waiting=Failure(reason, "why, in other words")))
+    assert isinstance(step.next_step(spec(), again), step.Wait)
+
+
+def test_a_pod_that_runs_is_held_up_by_nothing() -> None:
+    pod = replace(POD, waiting=Failure(NoVerdictReason.IMAGE_PULL_FAILED, "before"))
+    seen = observed(pod=pod, status=sandbox_not_ready("Starting"))
+    assert step.next_step(spec(), seen) == step.Drive(pod)
+
+
 def test_the_episode_deadline_is_no_verdict_with_the_cause() -> None:
     seen = observed(
         created=NOW - deadlines(spec()).episode, pod=POD, status=RECORDED, outcome=Outcome(LOST)

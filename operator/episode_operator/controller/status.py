@@ -82,13 +82,13 @@ def starting(episode: Episode, name: str, now: datetime) -> EpisodeStatus:
     )
 
 
-def forbidden(episode: Episode, message: str, now: datetime) -> EpisodeStatus:
-    """The pod may not be created now, for example because a quota is used up."""
+def held_up(episode: Episode, reason: str, message: str, now: datetime) -> EpisodeStatus:
+    """The pod cannot be created or cannot run now: a quota is used up, or an image is not there."""
     return with_condition(
         episode.status,
         ConditionType.SANDBOX_READY,
         value=False,
-        reason="PodForbidden",
+        reason=reason,
         message=message,
         generation=episode.generation,
         now=now,

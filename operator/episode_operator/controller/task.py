@@ -176,6 +176,10 @@ class EpisodeTask:
                 await self._create_pod()
             case step.RecordPod(pod):
                 await self._apply(status.recorded(self.episode, pod))
+            case step.TellWaiting(failure):
+                await self._apply(
+                    status.held_up(self.episode, failure.reason, failure.message, status.utc_now())
+                )
             case step.Drive(pod):
                 await self._drive(pod)
             case step.NextAttempt(failure):
@@ -252,8 +256,9 @@ class EpisodeTask:
         if error.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY):
             self._refusal = Outcome(Failure(NoVerdictReason.INVALID_TASK, message))
         elif error.status == HTTPStatus.FORBIDDEN:
-            await self._apply(status.forbidden(self.episode, message, status.utc_now()))
-            await self._event("PodForbidden", message, warning=True)
+            reason = "PodForbidden"
+            await self._apply(status.held_up(self.episode, reason, message, status.utc_now()))
+            await self._event(reason, message, warning=True)
             await self._wait(None)
         else:
             raise error

@@ -7,7 +7,7 @@ safe to repeat, so a restarted operator goes on from what it sees.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from episode_operator.api.episode import EpisodeSpec, EpisodeStatus
+from episode_operator.api.episode import Condition, EpisodeSpec, EpisodeStatus
 from episode_operator.api.reasons import ConditionType, NoVerdictReason
 from episode_operator.lifecycle.deadlines import deadlines
 from episode_operator.lifecycle.outcome import Failure, Outcome
@@ -52,6 +52,13 @@ class RecordPod:
     """Write the current pod's name and uid into the status."""
 
     pod: PodView
+
+
+@dataclass(frozen=True, slots=True)
+class TellWaiting:
+    """Write into the status what keeps the pod from running."""
+
+    failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +114,7 @@ Action = (
     | DeletePods
     | CreatePod
     | RecordPod
+    | TellWaiting
     | Drive
     | NextAttempt
     | Publish
@@ -158,9 +166,23 @@ def _ttl_passed(spec: EpisodeSpec, o: Observed) -> bool:
     return o.status.finished and end is not None and o.now >= end
 
 
+def _sandbox_ready(o: Observed) -> Condition | None:
+    return next((c for c in o.status.conditions if c.type == ConditionType.SANDBOX_READY), None)
+
+
 def _last_message(o: Observed) -> str:
-    ready = next((c for c in o.status.conditions if c.type == ConditionType.SANDBOX_READY), None)
+    ready = _sandbox_ready(o)
     return f"; at that time: {ready.reason}: {ready.message}" if ready else ""
+
+
+def _untold(_spec: EpisodeSpec, o: Observed) -> bool:
+    """Whether the status does not tell yet, by its reason, what keeps the pod from running."""
+    if o.pod is None or o.pod.running:
+        return False
+    reason, ready = o.pod.waiting.reason, _sandbox_ready(o)
+    return reason is not NoVerdictReason.START_DEADLINE_EXCEEDED and (
+        ready is None or ready.reason != reason
+    )
 
 
 def _publish_overdue(spec: EpisodeSpec, o: Observed) -> Action:
@@ -252,6 +274,7 @@ TABLE: tuple[Row, ...] = (
     Row("pause before the next attempt", _pausing, _wait_for_retry),
     Row("no pod", lambda s, o: o.pod is None, lambda s, o: CreatePod()),
     Row("pod not recorded", lambda s, o: o.status.pod_uid is None, _with_pod(RecordPod)),
+    Row("pod held up", _untold, _with_pod(lambda pod: TellWaiting(pod.waiting))),
     Row(
         "pod starting",
         lambda s, o: o.pod is not None and not o.pod.running,
