@@ -83,10 +83,10 @@ async def test_image_that_does_not_exist(episodes: Episodes, busybox: str) -> No
 @pytest.mark.parametrize(
     ("fields", "reason", "words"),
     [
-        ({"sandbox": {"resources": {"cpu": "1000"}}}, "Unschedulable", "lower sandbox.resources"),
+        ({"sandbox": {"nodeSelector": {"no-such": "node"}}}, "Unschedulable", "or add nodes"),
         ({}, "ImagePullFailed", "localhost:9/no/image:1"),
     ],
-    ids=["no node is large enough", "the registry does not answer"],
+    ids=["no node fits", "the registry does not answer"],
 )
 async def test_what_holds_a_pod_up_is_told_while_it_waits(
     episodes: Episodes, fields: dict[str, Any], reason: str, words: str
@@ -95,7 +95,7 @@ async def test_what_holds_a_pod_up_is_told_while_it_waits(
         return any(each.reason == reason for each in episode.status.conditions)
 
     await episodes.create("waiting", scripted("localhost:9/no/image:1", **fields))
-    seen = await episodes.until("waiting", told)
+    seen = await episodes.until("waiting", told, seconds=180)
     (condition,) = seen.status.conditions
     assert seen.status.phase == "Starting"
     assert condition.type == "SandboxReady" and words in condition.message
