@@ -185,16 +185,16 @@ async def populate(episodes: Episodes, image: str) -> None:
         await episodes.finish(name)
 
 
-@pytest.mark.parametrize("page", documented.RUN)
-async def test_each_command(
-    episodes: Episodes,
-    image: str,
-    model: Mapping[str, object],
-    tmp_path: Path,
-    page: str,
-) -> None:
-    found = shell(tmp_path, episodes.namespace, image, model)
+@pytest.fixture
+def found(episodes: Episodes, image: str, model: Mapping[str, object], tmp_path: Path) -> Shell:
+    """A shell of the test's namespace, with the files that the commands read."""
+    made = shell(tmp_path, episodes.namespace, image, model)
     write_files(tmp_path, image)
+    return made
+
+
+@pytest.mark.parametrize("page", documented.RUN)
+async def test_each_command(found: Shell, episodes: Episodes, image: str, page: str) -> None:
     await populate(episodes, image)
     if page != "README.md":
         await found.run("kubectl apply -f episode.yaml")
@@ -211,27 +211,15 @@ async def test_each_command(
     assert not wrong, "\n\n".join(wrong)
 
 
-async def test_each_unending_command(
-    episodes: Episodes, image: str, model: Mapping[str, object], tmp_path: Path
-) -> None:
-    found = shell(tmp_path, episodes.namespace, image, model)
-    write_files(tmp_path, image)
+async def test_each_unending_command(found: Shell, episodes: Episodes, image: str) -> None:
     await populate(episodes, image)
     for endless, printed in documented.UNENDING.items():
         await found.run_until(endless, printed)
 
 
 @pytest.mark.parametrize("command", documented.DRY)
-async def test_each_installation(
-    episodes: Episodes,
-    image: str,
-    model: Mapping[str, object],
-    tmp_path: Path,
-    command: str,
-) -> None:
+async def test_each_installation(found: Shell, episodes: Episodes, command: str) -> None:
     """As a dry run on the server: the releases and CRDs of the testbed stay as they are."""
-    found = shell(tmp_path, episodes.namespace, image, model)
-    write_files(tmp_path, image)
     release = f"release-{episodes.namespace[-8:]}"
     elsewhere = re.sub(r"helm (install|upgrade) \S+", rf"helm \1 {release}", command)
     elsewhere = re.sub(r"(-n|--namespace) \S+", rf"\1 {episodes.namespace}", elsewhere)
